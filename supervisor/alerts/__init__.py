@@ -1,0 +1,1 @@
+"""From events to incidents to signed webhooks, through an outbox."""

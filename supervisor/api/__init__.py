@@ -1,0 +1,1 @@
+"""The way in: REST, tokens, problems, metrics, health."""

@@ -1,0 +1,1 @@
+"""The command line: a client of the API (serve and demo aside)."""

@@ -1,0 +1,1 @@
+"""The loops: which runs are mine, watching one run, carrying decisions out."""

@@ -1,0 +1,1 @@
+"""PURE: a fold over observations; says what is the matter with an attempt. Reads no clock, no environment, no file but its own data."""

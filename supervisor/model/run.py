@@ -1,0 +1,169 @@
+"""A run, its attempts, and what became of them: the shapes that the API shows."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal
+
+from supervisor.model.causes import Retry
+from supervisor.model.node import LinkState
+from supervisor.model.noun import Moment, Noun
+from supervisor.model.spec import Scalar
+from supervisor.model.verdict import Progress, Verdict
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    PENDING = "pending"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    HELD = "held"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+LIVING = frozenset({RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING})
+"""States in which an attempt may live on the node."""
+ENDED = frozenset({RunState.STOPPED, RunState.HELD, RunState.FINISHED, RunState.FAILED})
+"""States in which no attempt lives and none will be launched without a person."""
+
+Call = Literal["start", "stop", "restart", "hold", "release", "delete"]
+ALLOWED: Mapping[Call, frozenset[RunState]] = {
+    "start": frozenset({RunState.HELD, RunState.STOPPED, RunState.FAILED}),
+    "stop": frozenset(RunState) - {RunState.FINISHED},
+    "restart": frozenset(RunState) - {RunState.STOPPING},
+    "hold": frozenset(RunState) - {RunState.FINISHED},
+    "release": frozenset(RunState) - {RunState.FINISHED},
+    "delete": frozenset({RunState.PENDING, RunState.HELD, RunState.STOPPED, RunState.FAILED, RunState.FINISHED}),
+}
+"""The table of docs/api.md: which call a state allows; any other is a 409."""
+
+Desired = Literal["running", "stopped"]
+
+
+class Hold(Noun):
+    """Vigil watches, launches nothing, stops nothing."""
+
+    by: str
+    why: str
+    until: Moment | None = None
+
+
+class Code(Noun):
+    """The code that an attempt ran."""
+
+    head: str | None = None
+    dirty: str | None = None
+    """Hash of the uncommitted difference; None: clean or no repository."""
+
+
+class Exit(Noun):
+    """How the process ended."""
+
+    code: int | None
+    signal: str | None
+    oom_kills: int | None = None
+
+
+class Outcome(Noun):
+    """What an ended attempt came to."""
+
+    cause: str
+    retry: Retry
+
+
+class Turn(Noun):
+    """One knob turned."""
+
+    key: str
+    from_: Any = None
+    to: Any = None
+    """None where the key was unset."""
+
+    model_config = Noun.model_config | {"alias_generator": lambda name: name.rstrip("_"), "serialize_by_alias": True}
+
+
+class Correction(Noun):
+    """Knobs turned, with the reason."""
+
+    turns: tuple[Turn, ...] = ()
+    reason: str = ""
+
+
+class Receipt(Noun):
+    """Cost and effect of a change. None: not seen."""
+
+    steps_lost: int | None = None
+    seconds_lost: float | None = None
+    helped: bool | None = None
+    sentence: str = ""
+
+
+class Attempt(Noun):
+    """One launch of a run."""
+
+    no: int
+    state: Literal["launching", "running", "ended"]
+    by: str = "vigil"
+    why: str = ""
+    code: Code = Code()
+    started_at: Moment | None = None
+    """When the launch was confirmed by the node."""
+    ended_at: Moment | None = None
+    config: dict[str, Any] = {}
+    """The resolved configuration's values."""
+    env: dict[str, str] = {}
+    command: tuple[str, ...] | str = ""
+    """As launched: resume arguments and turned flags included."""
+    hypothesis: str = ""
+    exit: Exit | None = None
+    outcome: Outcome | None = None
+    correction: Correction | None = None
+    """What was changed against the attempt before."""
+    receipt: Receipt | None = None
+    resumed_from: int | None = None
+    """The step of the checkpoint it resumed from."""
+    first_step: int | None = None
+    """The first completed step seen in it."""
+    last_step: int | None = None
+    overrides: dict[str, Scalar] = {}
+    """Every knob key whose value differs from the spec: key to value. None: unset."""
+
+
+class Link(Noun):
+    """What the API shows of the link."""
+
+    ok: bool
+    last_seen: Moment | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, state: LinkState) -> "Link":
+        """The outsider's part of a link's state."""
+        return cls(ok=state.ok, last_seen=state.last_seen, error=state.error)
+
+
+class Run(Noun):
+    """A run as `GET /api/v1/runs/{id}` gives it."""
+
+    id: str
+    name: str
+    node: str
+    desired: Desired
+    state: RunState
+    reason: str | None = None
+    hold: Hold | None = None
+    link: Link
+    verdict: Verdict | None = None
+    progress: Progress = Progress()
+    attempts: tuple[Attempt, ...] = ()
+    restarts: int = 0
+    created_at: Moment
+    updated_at: Moment
+    spec: dict[str, Any] = {}
+    """The spec as it was given."""
+    version: int = 0
+    """Grows with every change of the row; the ETag."""

@@ -1,0 +1,236 @@
+"""A run's spec: what a person asks for. Shapes and defaults are those of docs/spec.md."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from supervisor.model.causes import Retry, catalogue, families
+from supervisor.model.node import NODE_NAME
+from supervisor.model.noun import Noun
+
+RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+Scalar = str | int | float | bool | None
+Action = Literal["restart", "alert", "shadow"]
+
+
+def _tuple_of_one(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class ConfigSpec(Noun):
+    """The program's configuration file."""
+
+    file: str | None = None
+    """A file on the node, relative to `workdir`; never edited."""
+    format: Literal["toml", "yaml", "json"] | None = None
+    values: dict[str, Any] | None = None
+    """Rendered for every attempt."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        if (self.file is None) == (self.values is None):
+            raise ValueError("needs either `file`, or `format` with `values`")
+        if self.values is not None and self.format is None:
+            raise ValueError("`values` need `format`: toml, yaml or json")
+        return self
+
+    @property
+    def kind(self) -> Literal["toml", "yaml", "json"]:
+        """The format, from the file's suffix where it is not said."""
+        if self.format:
+            return self.format
+        suffix = (self.file or "").rsplit(".", 1)[-1].lower()
+        return {"toml": "toml", "json": "json"}.get(suffix, "yaml")  # type: ignore[return-value]
+
+
+class CheckpointSpec(Noun):
+    """Where checkpoints appear; how progress is proved."""
+
+    path: str
+    """Relative to `workdir`."""
+    step: str = r"step_(\d+)"
+    """A regular expression for the name of a checkpoint; its first group is the step."""
+    complete: str | None = None
+    """The file that is written last in a checkpoint's folder."""
+
+    @model_validator(mode="after")
+    def _pattern(self) -> Self:
+        try:
+            groups = re.compile(self.step).groups
+        except re.error as error:
+            raise ValueError(f"`step` is no regular expression: {error}") from error
+        if groups < 1:
+            raise ValueError("`step` needs one group that holds the step, such as step_(\\d+)")
+        return self
+
+
+class ResumeByConfig(Noun):
+    """Resume by a key of the configuration."""
+
+    config: str
+
+
+class ResumeByEnv(Noun):
+    """Resume by an environment variable."""
+
+    env: str
+
+
+Resume = str | ResumeByConfig | ResumeByEnv
+"""Arguments with `{checkpoint}`; or `auto` (the program finds it), `scratch` (it may begin anew)."""
+
+
+class Knob(Noun):
+    """A setting that Vigil may turn."""
+
+    key: Annotated[str, Field(pattern=r"^(env\.[A-Za-z_][A-Za-z0-9_]*|config\..+|args\.-{1,2}.+)$")]
+    """`env.NAME`, `config.PATH` or `args.--flag`."""
+    relieves: tuple[str, ...]
+    """Causes or families."""
+    set: Scalar = None
+    unset: Literal[True] | None = None
+    step: Literal["halve", "double"] | None = None
+    add: float | None = None
+    choose: tuple[Scalar, ...] | None = None
+    min: float | None = None
+    max: float | None = None
+    partner: Annotated[str | None, Field(alias="with")] = None
+    """The key that is turned along, solved from `keep`."""
+    keep: str | None = None
+    """A product of keys that must stay equal, such as `config.a * config.b`."""
+    changes_training: bool = False
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        ways = [name for name in ("set", "unset", "step", "add", "choose") if name in self.model_fields_set]
+        if len(ways) != 1:
+            raise ValueError(
+                f"knob {self.key} needs exactly one of set, unset, step, add, choose; has {ways or 'none'}"
+            )
+        if self.step and self.step == "halve" and self.min is None:
+            raise ValueError(f"knob {self.key} halves: say where it ends with `min`")
+        if self.step and self.step == "double" and self.max is None:
+            raise ValueError(f"knob {self.key} doubles: say where it ends with `max`")
+        if (self.partner is None) != (self.keep is None):
+            raise ValueError(f"knob {self.key}: `with` and `keep` go together")
+        for cause in self.relieves:
+            if cause not in catalogue() and cause not in families():
+                raise ValueError(f"knob {self.key} relieves {cause!r}, which is neither a cause nor a family")
+        return self
+
+
+class Watch(Noun):
+    """When Vigil looks, and from when silence counts."""
+
+    interval_s: Annotated[float, Field(ge=0.2, le=3600)] = 5.0
+    first_progress_s: Annotated[float, Field(gt=0)] = 3600.0
+    stall: Literal["auto"] | Annotated[float, Field(gt=0)] = "auto"
+    stale_after_s: Annotated[float, Field(gt=0)] = 1800.0
+
+
+class Budget(Noun):
+    """How often Vigil may try."""
+
+    corrections: Annotated[int, Field(ge=0)] = 8
+    """Turns since the last checkpoint progress."""
+    without_progress: Annotated[int, Field(ge=0)] = 3
+    """Launches of one and the same point without it."""
+    total: Annotated[int, Field(ge=0)] = 20
+    per_day: Annotated[int, Field(ge=0)] = 6
+    backoff_s: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)] = (0.0, 30.0, 120.0, 600.0)
+    """By consecutive launches of the same point."""
+
+
+class Preflight(Noun):
+    """A command that may refuse a configuration before it costs a launch."""
+
+    command: str
+    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+
+
+class Stop(Noun):
+    """How the attempt is ended politely."""
+
+    signal: Literal["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"] = "SIGINT"
+    grace_s: Annotated[float, Field(ge=0)] = 60.0
+    save_grace_s: Annotated[float, Field(ge=0)] = 3600.0
+    """While a checkpoint grows or the phase is `saving`."""
+    clean: tuple[str, ...] = ()
+
+
+class Completion(Noun):
+    """When the work counts as complete."""
+
+    exit_code: int = 0
+    marker: str = "auto"
+
+
+class Spec(Noun):
+    """What a person asks for. Only `name`, `node` and `command` are required."""
+
+    name: Annotated[str, Field(pattern=RUN_NAME)]
+    node: Annotated[str, Field(pattern=NODE_NAME)]
+    user: str | None = None
+    workdir: str = "~"
+    setup: str | None = None
+    venv: str | None = None
+    conda: str | None = None
+    command: Annotated[str, Field(min_length=1)] | Annotated[tuple[str, ...], Field(min_length=1)]
+    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
+    secrets: tuple[str, ...] = ()
+    env_file: str | None = None
+    config: ConfigSpec | None = None
+    metrics: str | None = None
+    logs: Annotated[tuple[str, ...], BeforeValidator(_tuple_of_one)] = ()
+    progress: str | None = None
+    checkpoint: CheckpointSpec | None = None
+    resume: Resume | None = None
+    gpus: Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...] = "all"
+    after: str | None = None
+    preset: str | None = None
+    knobs: tuple[Knob, ...] = ()
+    policy: dict[str, Action] = {}
+    """By cause, family, retry class or `default`; the most specific wins."""
+    watch: Watch = Watch()
+    budget: Budget = Budget()
+    preflight: Preflight | None = None
+    stop: Stop = Stop()
+    completion: Completion = Completion()
+    code: Literal["hold", "live"] = "hold"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for key in self.policy:
+            if key != "default" and key not in catalogue() and key not in families() and key not in set(Retry):
+                raise ValueError(f"policy names {key!r}, which is no cause, family, retry class or `default`")
+        if isinstance(self.command, str):
+            if not self.command.strip():
+                raise ValueError("command is empty")
+            words = self.command
+        else:
+            words = " ".join(self.command)
+        if "\x00" in words:
+            raise ValueError("command holds a NUL byte")
+        if "{config}" in words and self.config is None:
+            raise ValueError("command names {config}, but there is no `config`")
+        if isinstance(self.resume, ResumeByConfig) and self.config is None:
+            raise ValueError("resume by a configuration key needs `config`")
+        return self
+
+    @property
+    def config_is_used(self) -> bool:
+        """`{config}` stands in the command or the environment; else a `config.` knob is dead."""
+        words = [self.command] if isinstance(self.command, str) else list(self.command)
+        return any("{config}" in word for word in [*words, *self.env.values()])
+
+
+NOT_YET: dict[str, str] = {
+    "secrets": "put the value into a file of the node and read it in `setup`",
+    "env_file": "read the file in `setup`: set -a; source FILE; set +a",
+    "after": "start the run when the other has ended: vigil wait OTHER --until ended && vigil run -f SPEC",
+    "preset": "write checkpoint, resume, progress and knobs out",
+    "preflight": "put the check at the head of `setup`",
+    "logs": "let the program print to its terminal as well",
+}
+"""Keys of the spec that this version reads but cannot honour yet, with what to do meanwhile."""

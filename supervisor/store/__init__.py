@@ -1,0 +1,1 @@
+"""What Vigil remembers: SQLAlchemy tables, queries, migrations."""
