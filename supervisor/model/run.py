@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from supervisor.model.causes import Retry
-from supervisor.model.node import LinkState
+from supervisor.model.node import LinkState, NodeFacts, NodeSpec
 from supervisor.model.noun import Moment, Noun
 from supervisor.model.spec import Scalar
 from supervisor.model.verdict import Progress, Verdict
@@ -144,6 +144,15 @@ class Link(Noun):
     def of(cls, state: LinkState) -> "Link":
         """The outsider's part of a link's state."""
         return cls(ok=state.ok, last_seen=state.last_seen, error=state.error)
+
+
+class NodeView(Noun):
+    """A node as Vigil knows it: how to reach it, whether it is seen, what it said of itself."""
+
+    spec: NodeSpec
+    link: Link
+    facts: NodeFacts | None = None
+    """None: it has never answered."""
 
 
 class Run(Noun):
