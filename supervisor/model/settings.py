@@ -63,8 +63,8 @@ class WebhookSettings(Noun):
     """Signs the message (Standard Webhooks): `whsec_` and the base64 of 24 to 64 random bytes."""
     types: tuple[MessageType, ...] = ()
     """Which messages; empty: all."""
-    evidence: Literal["none", "lines"] = "lines"
-    """Whether lines of the run's log leave the house: `none` sends the sentence only."""
+    evidence: bool = True
+    """Whether lines of the run's log leave the house; without them only the sentence does."""
 
 
 class RetentionSettings(Noun):
@@ -72,14 +72,16 @@ class RetentionSettings(Noun):
 
     series_raw_hours: Annotated[float, Field(gt=0)] = 24.0
     """Device and progress series at full resolution."""
-    series_minute_days: Annotated[float, Field(gt=0)] = 30.0
+    series_rolled_up_days: Annotated[float, Field(gt=0)] = 30.0
     """The same, one point a minute."""
     log_head_bytes: Annotated[int, Field(ge=0)] = 4 * 1024 * 1024
     """The beginning of an attempt's log, always kept."""
     log_tail_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
     """The end of an attempt's log; what lies between is dropped and shown as a gap."""
-    events_days: Annotated[float, Field(gt=0)] = 90.0
-    """Events of runs that have ended."""
+    events: Annotated[int, Field(ge=1000)] = 1_000_000
+    """The newest so many events."""
+    settled_days: Annotated[float, Field(gt=0)] = 90.0
+    """Resolved incidents and messages that were delivered or given up."""
 
 
 class Settings(BaseSettings):

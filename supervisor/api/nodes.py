@@ -1,0 +1,76 @@
+"""Nodes: add, look, check, remove."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from supervisor.api.around import World
+from supervisor.api.auth import Admin, Viewer
+from supervisor.api.body import body_as
+from supervisor.api.described import ANSWERS, accepts
+from supervisor.api.ports import CheckRow
+from supervisor.model.node import NodeSpec
+from supervisor.model.run import NodeView
+
+router = APIRouter(prefix="/api/v1", tags=["nodes"], responses=ANSWERS)
+_UNSEEN: dict[str, Any] = {"versions": {}, "gpus": [], "gpus_reason": None, "limits": {}, "missing": []}
+"""What of a node's facts is shown, and what stands there while it has never answered."""
+
+
+@router.post("/nodes", status_code=201, openapi_extra=accepts(NodeSpec, required=True))
+async def add_node(request: Request, response: Response, world: World, who: Admin) -> dict[str, Any]:
+    """Adds a node. Its host key must be known to known_hosts, or be given in `host_keys`."""
+    view = await world.fleet.add_node(await body_as(NodeSpec, request), by=who.name)
+    response.headers["Location"] = f"/api/v1/nodes/{view.spec.name}"
+    return shown(view)
+
+
+@router.get("/nodes")
+async def list_nodes(world: World, who: Viewer) -> dict[str, Any]:
+    """All nodes."""
+    return {"items": [shown(view) for view in await world.fleet.nodes()], "next_cursor": None}
+
+
+@router.get("/nodes/{name}")
+async def get_node(world: World, who: Viewer, name: str) -> dict[str, Any]:
+    """One node: its link, versions, GPUs, limits, and what is missing there."""
+    return shown(await world.fleet.node(name))
+
+
+@router.delete("/nodes/{name}", status_code=204)
+async def remove_node(world: World, who: Admin, name: str) -> Response:
+    """Forgets a node on which no run lives. Nothing is removed there."""
+    await world.fleet.remove_node(name, by=who.name)
+    return Response(status_code=204)
+
+
+@router.post("/nodes/{name}:check")
+async def check_node(world: World, who: Viewer, name: str) -> dict[str, Any]:
+    """Looks now at everything that Vigil needs there."""
+    return {"rows": [_row(row) for row in await world.fleet.check_node(name)]}
+
+
+@router.post("/nodes:check", openapi_extra=accepts(NodeSpec, required=True))
+async def check_node_spec(request: Request, world: World, who: Admin) -> dict[str, Any]:
+    """The same for a node that is not added yet."""
+    spec = await body_as(NodeSpec, request)
+    return {"rows": [_row(row) for row in await world.fleet.check_node(spec)]}
+
+
+@router.post("/nodes:host-key", openapi_extra=accepts(NodeSpec, required=True))
+async def host_key(request: Request, world: World, who: Admin) -> dict[str, Any]:
+    """The host key that the node's sshd shows, for a person to compare before it is pinned."""
+    key = await world.fleet.host_key(await body_as(NodeSpec, request))
+    return {"fingerprint": key.fingerprint, "line": key.line}
+
+
+def shown(view: NodeView) -> dict[str, Any]:
+    """A node as the API shows it: its spec, and beside it what it said of itself."""
+    facts = view.facts.model_dump(mode="json") if view.facts else {}
+    seen = {name: facts.get(name, default) for name, default in _UNSEEN.items()}
+    spec = view.spec.model_dump(mode="json")
+    return spec | {"shown": view.spec.shown, "link": view.link.model_dump(mode="json")} | seen
+
+
+def _row(row: CheckRow) -> dict[str, Any]:
+    return {"what": row.what, "ok": row.ok, "found": row.found, "mend": row.mend}

@@ -1,0 +1,143 @@
+"""What the API asks of the fleet and the store; `control.fleet.Fleet` and `store.store.Store` are the real ones."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from supervisor.model.event import Event
+from supervisor.model.node import NodeSpec
+from supervisor.model.observation import Screen
+from supervisor.model.run import Call, NodeView, Run, RunState
+from supervisor.model.spec import Action, Scalar
+from supervisor.store.records import LogRead, TokenInfo
+
+
+class Consent(Protocol):
+    """What a dry run answers."""
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """For people."""
+
+    @property
+    def json(self) -> Any:
+        """For programs."""
+
+
+class CheckRow(Protocol):
+    """One line of a node's check."""
+
+    @property
+    def what(self) -> str:
+        """What was looked at."""
+
+    @property
+    def ok(self) -> bool:
+        """It is as it must be."""
+
+    @property
+    def found(self) -> str:
+        """What was found."""
+
+    @property
+    def mend(self) -> str | None:
+        """The command that mends it."""
+
+
+class HostKey(Protocol):
+    """The host key that a node shows."""
+
+    @property
+    def fingerprint(self) -> str:
+        """`SHA256:…`."""
+
+    @property
+    def line(self) -> str:
+        """The key in OpenSSH's format, as NodeSpec.host_keys pins it."""
+
+
+class FleetPort(Protocol):
+    """The runs and nodes that are this daemon's."""
+
+    async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
+        """A new run from a spec; InvalidInput, Conflict."""
+
+    async def preview(self, data: dict[str, Any]) -> Consent:
+        """What creating it would mean; nothing is created."""
+
+    async def run(self, key: str) -> Run:
+        """By id or name; NotFound."""
+
+    async def runs(
+        self, *, limit: int, cursor: str | None, state: RunState | None, node: str | None, q: str | None
+    ) -> tuple[list[Run], str | None]:
+        """A page of runs, newest first, and the cursor of the next one."""
+
+    async def call(
+        self,
+        key: str,
+        call: Call,
+        *,
+        by: str,
+        why: str | None = None,
+        overrides: dict[str, Scalar] | None = None,
+        at: Literal["now", "checkpoint"] = "now",
+        until: datetime | None = None,
+    ) -> Run:
+        """Records what a person asks for; Conflict where the state does not allow it."""
+
+    async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
+        """Another policy for one cause."""
+
+    async def screen(self, key: str) -> Screen:
+        """What the run's terminal shows now."""
+
+    async def attach_argv(self, key: str, *, write: bool) -> list[str]:
+        """The command that attaches a terminal of the control host."""
+
+    async def add_node(self, spec: NodeSpec, *, by: str) -> NodeView:
+        """A new node; Conflict where the name is taken."""
+
+    async def remove_node(self, name: str, *, by: str) -> None:
+        """Forgets a node; Conflict while runs live on it."""
+
+    async def node(self, name: str) -> NodeView:
+        """By name; NotFound."""
+
+    async def nodes(self) -> list[NodeView]:
+        """All of them."""
+
+    async def check_node(self, spec_or_name: NodeSpec | str) -> Sequence[CheckRow]:
+        """What is there and what is missing."""
+
+    async def host_key(self, spec: NodeSpec) -> HostKey:
+        """The key that the node's sshd shows, to be pinned by a person."""
+
+    def readiness(self) -> Mapping[str, bool]:
+        """What must hold for the daemon to be of use."""
+
+
+class StorePort(Protocol):
+    """What the API reads from the store by itself."""
+
+    async def check_token(self, token: str) -> TokenInfo | None:
+        """The token, or None when it is not valid."""
+
+    async def read_log(self, run_id: str, attempt_no: int, since: int, limit: int) -> LogRead:
+        """Bytes of an attempt's log from `since` on."""
+
+    async def wait_events(
+        self, *, after: int, run_id: str | None = None, limit: int = 200, wait_s: float = 0.0
+    ) -> list[Event]:
+        """Events with a higher number, oldest first; waits for the first one."""
+
+    async def series(
+        self,
+        run_id: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step_s: float | None = None,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """The curves of a run."""
