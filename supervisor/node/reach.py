@@ -1,0 +1,77 @@
+"""How a command gets onto a node: the container's prefix, the user, and the words for SSH."""
+
+import shlex
+
+from supervisor.model.errors import InvalidInput
+from supervisor.model.node import Container, NodeSpec
+from supervisor.node.bundle import Bundle, boot_program
+
+_AS_USER = (
+    'if [ "$(id -un)" = "$1" ]; then shift 2; exec "$@"; '
+    'elif [ "$(id -u)" = 0 ]; then exec su - "$1" -c "$2"; '
+    'else exec sudo -n su - "$1" -c "$2"; fi'
+)
+"""$1 the user, $2 the command as one word, then the same as an argv. `su -` gives the user's own environment:
+`runuser -u` would keep the caller's PATH, `setpriv` its HOME."""
+
+_WITH_TERM = '[ -n "$TERM" ] || TERM=xterm-256color; export TERM; exec "$@"'
+"""`lxc-attach --clear-env`, the default of some Proxmox versions, leaves TERM empty; tmux then refuses to attach."""
+
+
+def probe_argv(spec: NodeSpec, nonce: str, archive: Bundle) -> list[str]:
+    """What starts the probe, run on the machine that SSH reaches (or on this one)."""
+    python = [spec.python or "python3", "-I", "-u", "-c", boot_program()]
+    return inside(spec, [*python, nonce, archive.digest, str(len(archive.content))])
+
+
+def attach_argv(spec: NodeSpec, argv: list[str]) -> list[str]:
+    """What a person runs on the control host to run `argv` on the node with a terminal.
+
+    It is the person's own `ssh`, with their own keys and known hosts, not the daemon's.
+    """
+    there = inside(spec, ["sh", "-c", _WITH_TERM, "sh", *argv], terminal=True)
+    if spec.ssh is None:
+        return there
+    words = ["ssh", "-t"]
+    if spec.ssh.port is not None:
+        words += ["-p", str(spec.ssh.port)]
+    if spec.ssh.user is not None:
+        words += ["-l", spec.ssh.user]
+    if spec.ssh.via is not None:
+        words += ["-J", spec.ssh.via]
+    return [*words, "--", spec.ssh.host, shlex.join(there)]
+
+
+def inside(spec: NodeSpec, argv: list[str], *, terminal: bool = False) -> list[str]:
+    """`argv` as the node's user in the node's container, for the machine that SSH reaches (or this one)."""
+    return [*container_prefix(spec.container, terminal=terminal), *as_user(spec.user, argv)]
+
+
+def container_prefix(container: Container | None, *, terminal: bool = False) -> list[str]:
+    """The words before a command that make it run in the container."""
+    if container is None:
+        return []
+    match container.kind:
+        case "pct":
+            words = ["pct", "exec", container.id, "--"]
+        case "lxc":
+            words = ["lxc-attach", "-n", container.id, "--"]
+        case "incus":
+            words = ["incus", "exec", *(["-t"] if terminal else ["-T"]), container.id, "--"]
+        case "docker":
+            words = ["docker", "exec", "-it" if terminal else "-i", container.id]
+        case "prefix":
+            words = list(container.prefix)
+    return ["sudo", "-n", *words] if container.sudo else words
+
+
+def as_user(user: str | None, argv: list[str]) -> list[str]:
+    """`argv` in the login environment of `user`; unchanged where none is named or it is that user already.
+
+    Needs root, or sudo without a password. InvalidInput where the name would be read as an option.
+    """
+    if user is None:
+        return argv
+    if not user or user.startswith("-"):
+        raise InvalidInput(f"{user!r} is no user name.", remedy="Write the login name, such as `train`.")
+    return ["sh", "-c", _AS_USER, "sh", user, shlex.join(argv), *argv]

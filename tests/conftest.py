@@ -1,0 +1,111 @@
+"""Fixtures that several rooms share: a real sshd, a real container, the ways to a node. Skips are counted at the end."""
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.model.node import Container, NodeSpec
+from supervisor.node.options import LinkOptions
+from tests.testbed.commands import write_commands
+from tests.testbed.lxc import LxcContainer, why_no_lxc
+from tests.testbed.sshd import Sshd, why_no_sshd
+
+_MEMORY_BYTES = 2 * 1024**3
+WAYS = ("local", "ssh", "ssh+lxc", "ssh+pct")
+
+
+@pytest.fixture(scope="session")
+def testbed_folder() -> Iterator[Path]:
+    """Where sshd and containers of this session live; short, since a tmux socket's path must fit into 108 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="vt-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def lxc_path(testbed_folder: Path) -> Path:
+    """The LXC path of this session; `pct` and `lxc-attach` in the sshd's PATH know the containers below it."""
+    path = testbed_folder / "lxc"
+    path.mkdir()
+    write_commands(testbed_folder / "bin", path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def sshd(testbed_folder: Path, lxc_path: Path) -> Iterator[Sshd]:  # noqa: ARG001 - its commands must exist
+    """A running sshd that stays up. A test that stops one or changes its settings makes its own `Sshd`."""
+    if reason := why_no_sshd():
+        pytest.skip(reason)
+    server = Sshd(testbed_folder / "sshd", commands=testbed_folder / "bin")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def lxc(lxc_path: Path) -> Iterator[LxcContainer]:
+    """A running container with a memory limit that stays up. A test that stops one makes its own `LxcContainer`."""
+    if reason := why_no_lxc():
+        pytest.skip(reason)
+    container = LxcContainer(lxc_path, f"vt{os.getpid()}", memory_bytes=_MEMORY_BYTES)
+    try:
+        container.start()
+        yield container
+    finally:
+        container.destroy()
+
+
+@pytest.fixture
+def link_options(tmp_path: Path, request: pytest.FixtureRequest) -> LinkOptions:
+    """Options that trust the session's sshd and are let in by it; quick to retry."""
+    if reason := why_no_sshd():
+        return LinkOptions(data_folder=tmp_path / "data")
+    server: Sshd = request.getfixturevalue("sshd")
+    del reason
+    return LinkOptions(
+        data_folder=tmp_path / "data",
+        known_hosts=server.known_hosts,
+        client_keys=[server.client_key],
+        shortest_retry_s=0.1,
+        longest_retry_s=0.5,
+    )
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    """Each way to a node: this machine, a plain machine, a container by lxc-attach, one by pct exec."""
+    return str(request.param)
+
+
+@pytest.fixture
+def node_spec(
+    way: str, request: pytest.FixtureRequest, testbed_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> NodeSpec:
+    """A node, once for each way. State and cache of probes lie in the testbed's folder, never in a real home."""
+    if way == "local":
+        for name, folder in (("XDG_CACHE_HOME", "cache"), ("XDG_STATE_HOME", "state")):
+            monkeypatch.setenv(name, str(testbed_folder / folder))
+        return NodeSpec(name="local")
+    server: Sshd = request.getfixturevalue("sshd")
+    if way == "ssh":
+        return NodeSpec(name="plain", ssh=server.address)
+    container: LxcContainer = request.getfixturevalue("lxc")
+    kind = "lxc" if way == "ssh+lxc" else "pct"
+    return NodeSpec(name=f"box-{kind}", ssh=server.address, container=Container(kind=kind, id=container.name))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many tests could not run here, and why."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[text.removeprefix("Skipped: ")] += 1
+    if reasons:
+        terminalreporter.section(f"{sum(reasons.values())} tests could not run here")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:5d}  {reason}")
