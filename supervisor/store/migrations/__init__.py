@@ -1,0 +1,1 @@
+"""Alembic migrations, forward only, run when the store is opened."""

@@ -1,0 +1,269 @@
+"""Rows of runs and their attempts: reading them, and the three ways in which they change."""
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+import uuid_utils
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from supervisor.model.errors import Conflict, NotFound
+from supervisor.model.event import EventType
+from supervisor.model.reading import nearest
+from supervisor.model.run import ALLOWED, ENDED, Attempt, Call, Desired, Hold, Link, Run, RunState
+from supervisor.model.spec import Spec
+from supervisor.model.verdict import Progress, Verdict
+from supervisor.store import events
+from supervisor.store.records import AttemptRecord, Keep, NewEvent, Request, RunRecord, Stale
+from supervisor.store.rows import from_ms, from_text, noun_text, to_ms, to_text
+from supervisor.store.tables import attempt as attempts
+from supervisor.store.tables import run as runs
+
+_NAME_IS_FREE = frozenset({RunState.STOPPED, RunState.FAILED, RunState.FINISHED})
+_NOT_LOADED = Link(ok=False)
+
+
+def create(
+    connection: Connection, spec: Spec, raw: dict[str, Any], *, by: str, now: datetime, idempotency_key: str | None
+) -> RunRecord:
+    """A new run, pending. Conflict while its name is taken, or where the key was used for another spec."""
+    raw_text = to_text(raw)
+    raw_hash = hashlib.sha256(raw_text.encode()).hexdigest()
+    if idempotency_key is not None:
+        earlier = connection.execute(
+            select(runs.c.id, runs.c.idempotency_hash).where(runs.c.idempotency_key == idempotency_key)
+        ).one_or_none()
+        if earlier and earlier.idempotency_hash == raw_hash:
+            return load(connection, earlier.id)
+        if earlier:
+            raise Conflict(f"The Idempotency-Key was used for another spec, run {earlier.id}.", remedy="Use a new key.")
+    taken = connection.execute(
+        select(runs.c.id, runs.c.state).where(runs.c.name == spec.name, runs.c.state.not_in(_NAME_IS_FREE)).limit(1)
+    ).one_or_none()
+    if taken:
+        raise Conflict(
+            f"A run named {spec.name!r} is {taken.state} already (id {taken.id}).",
+            remedy=f"Stop it first (vigil stop {spec.name}), or choose another name.",
+        )
+    run_id = str(uuid_utils.uuid7())
+    now_ms = to_ms(now)
+    connection.execute(
+        insert(runs),
+        {
+            "id": run_id,
+            "name": spec.name,
+            "node": spec.node,
+            "desired": "running",
+            "state": RunState.PENDING.value,
+            "progress": Progress().model_dump_json(),
+            "restarts": 0,
+            "created_ms": now_ms,
+            "updated_ms": now_ms,
+            "version": 1,
+            "token": 0,
+            # Only what was set: whether a knob's `set: null` was written makes a difference.
+            "spec": spec.model_dump_json(by_alias=True, exclude_unset=True),
+            "raw": raw_text,
+            "idempotency_key": idempotency_key,
+            "idempotency_hash": raw_hash if idempotency_key is not None else None,
+        },
+    )
+    data = {"name": spec.name, "node": spec.node, "by": by}
+    events.append(connection, run_id, (NewEvent(type=EventType.RUN_CREATED, at=now, data=data),))
+    return load(connection, run_id)
+
+
+def load(connection: Connection, key: str) -> RunRecord:
+    """The run of that id, else the newest of that name; NotFound names the nearest name."""
+    row = _find(connection, key)
+    last_no = select(func.max(attempts.c.no)).where(attempts.c.run == row.id).scalar_subquery()
+    columns = [column for column in attempts.c if column.name != "detector_state"]
+    found = connection.execute(select(*columns).where(attempts.c.run == row.id).order_by(attempts.c.no)).all()
+    state = connection.execute(
+        select(attempts.c.detector_state).where(attempts.c.run == row.id, attempts.c.no == last_no)
+    ).scalar_one_or_none()
+    records = [_attempt_record(one, state if one.no == found[-1].no else None) for one in found]
+    return RunRecord(
+        run=_run(row, tuple(record.attempt for record in records)),
+        spec=Spec.model_validate_json(row.spec),
+        token=row.token,
+        request=Request.model_validate_json(row.request) if row.request else None,
+        records={record.attempt.no: record for record in records},
+        blind_since=None if row.blind_since_ms is None else from_ms(row.blind_since_ms),
+    )
+
+
+def living(connection: Connection) -> list[str]:
+    """Ids of the runs that need a watch: not ended, or asked for something."""
+    found = connection.execute(
+        select(runs.c.id).where(runs.c.state.not_in(ENDED) | runs.c.request.is_not(None)).order_by(runs.c.id)
+    )
+    return list(found.scalars())
+
+
+def guarded_update(connection: Connection, run: Run, *, expected_version: int, token: int, **values: Any) -> int:
+    """Writes the run's own row where version and token still hold; the new version. Stale otherwise."""
+    written = connection.execute(
+        update(runs)
+        .where(runs.c.id == run.id, runs.c.version == expected_version, runs.c.token == token)
+        .values(
+            desired=run.desired,
+            state=run.state.value,
+            reason=run.reason,
+            hold=noun_text(run.hold),
+            verdict=noun_text(run.verdict),
+            progress=noun_text(run.progress),
+            restarts=run.restarts,
+            updated_ms=to_ms(run.updated_at),
+            version=expected_version + 1,
+            **values,
+        )
+    )
+    if written.rowcount != 1:
+        raise Stale(f"The run {run.name} has moved on since version {expected_version} under token {token}.")
+    return expected_version + 1
+
+
+def put_attempt(connection: Connection, run_id: str, record: AttemptRecord) -> None:
+    """Inserts or replaces an attempt's row; its log's cursor is the log's to move, save at the beginning."""
+    values = {
+        "attempt": noun_text(record.attempt),
+        "detector_state": record.detector_state,
+        "metrics_cursor": record.metrics_cursor,
+        "boot_id": record.boot_id,
+        "pid1_start_ticks": record.pid1_start_ticks,
+        "facts": to_text(record.facts),
+        "ended": record.ended,
+    }
+    no = record.attempt.no
+    written = connection.execute(update(attempts).where(attempts.c.run == run_id, attempts.c.no == no).values(**values))
+    if written.rowcount == 0:
+        connection.execute(insert(attempts), {"run": run_id, "no": no, "log_cursor": 0, **values})
+
+
+def request(
+    connection: Connection,
+    run_id: str,
+    asked: Request | None,
+    *,
+    call: Call,
+    by: str,
+    why: str | None,
+    now: datetime,
+    hold: Hold | Keep | None,
+    desired: Desired | Keep,
+    state: RunState | Keep,
+    reason: str | Keep | None,
+) -> RunRecord:
+    """A person's call, checked against the table of allowed calls."""
+    record = load(connection, run_id)
+    run = record.run
+    if run.state not in ALLOWED[call]:
+        raise Conflict(f"The run {run.name} is {run.state}: `{call}` is not possible now.", remedy=_remedy(call, run))
+    changes: dict[str, Any] = {
+        name: value
+        for name, value in {"hold": hold, "desired": desired, "state": state, "reason": reason}.items()
+        if not isinstance(value, Keep)
+    }
+    changed = run.model_copy(update={**changes, "updated_at": now})
+    pending = asked if asked is not None else record.request
+    guarded_update(connection, changed, expected_version=run.version, token=record.token, request=noun_text(pending))
+    attempt_no = run.attempts[-1].no if run.attempts else None
+    data: dict[str, Any] = {"call": call, "by": by, "why": why}
+    if asked is not None and asked.kind == "restart":
+        data |= {"set": asked.overrides, "at": asked.at}
+    if changed.hold is not None and call == "hold":
+        data |= {"until": changed.hold.until}
+    appended = [NewEvent(type=EventType.RUN_CALLED, at=now, attempt=attempt_no, data=data)]
+    if changed.state != run.state:
+        moved = {"from": run.state.value, "to": changed.state.value, "reason": changed.reason}
+        appended.append(NewEvent(type=EventType.RUN_STATE, at=now, attempt=attempt_no, data=moved))
+    events.append(connection, run.id, tuple(appended))
+    return load(connection, run.id)
+
+
+def next_token(connection: Connection, run_id: str) -> int:
+    """Raises the claim's token by one."""
+    raised = connection.execute(
+        update(runs).where(runs.c.id == run_id).values(token=runs.c.token + 1).returning(runs.c.token)
+    ).scalar_one_or_none()
+    if raised is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return int(raised)
+
+
+def remove(connection: Connection, run_id: str, by: str, now: datetime) -> None:
+    """Deletes a run with its attempts, logs, series and incidents; its events stay. Conflict while it may live."""
+    run = load(connection, run_id).run
+    if run.state not in ALLOWED["delete"]:
+        raise Conflict(f"The run {run.name} is {run.state}: it cannot be deleted.", remedy=_remedy("delete", run))
+    connection.execute(delete(runs).where(runs.c.id == run.id))
+    data = {"name": run.name, "node": run.node, "by": by}
+    events.append(connection, run.id, (NewEvent(type=EventType.RUN_DELETED, at=now, data=data),))
+
+
+def read_runs(connection: Connection, rows: list[Row[Any]]) -> list[Run]:
+    """The runs of these rows with their attempts, in the rows' order."""
+    found: dict[str, list[Attempt]] = {row.id: [] for row in rows}
+    for one in connection.execute(
+        select(attempts.c.run, attempts.c.attempt).where(attempts.c.run.in_(found)).order_by(attempts.c.no)
+    ):
+        found[one.run].append(Attempt.model_validate_json(one.attempt))
+    return [_run(row, tuple(found[row.id])) for row in rows]
+
+
+def _find(connection: Connection, key: str) -> Row[Any]:
+    by_id = connection.execute(select(runs).where(runs.c.id == key)).one_or_none()
+    if by_id is not None:
+        return by_id
+    by_name = connection.execute(
+        select(runs).where(runs.c.name == key).order_by(runs.c.created_ms.desc(), runs.c.id.desc()).limit(1)
+    ).one_or_none()
+    if by_name is not None:
+        return by_name
+    names = connection.execute(
+        select(runs.c.name).group_by(runs.c.name).order_by(func.max(runs.c.created_ms).desc()).limit(1000)
+    )
+    close = nearest(key, list(names.scalars()))
+    raise NotFound(
+        f"There is no run {key!r}.", remedy=f"Did you mean {close!r}?" if close else "`vigil ps` lists the runs."
+    )
+
+
+def _run(row: Row[Any], found: tuple[Attempt, ...]) -> Run:
+    return Run(
+        id=row.id,
+        name=row.name,
+        node=row.node,
+        desired=row.desired,
+        state=row.state,
+        reason=row.reason,
+        hold=Hold.model_validate_json(row.hold) if row.hold else None,
+        link=_NOT_LOADED,
+        verdict=Verdict.model_validate_json(row.verdict) if row.verdict else None,
+        progress=Progress.model_validate_json(row.progress),
+        attempts=found,
+        restarts=row.restarts,
+        created_at=from_ms(row.created_ms),
+        updated_at=from_ms(row.updated_ms),
+        spec=from_text(row.raw),
+        version=row.version,
+    )
+
+
+def _attempt_record(row: Row[Any], detector_state: bytes | None) -> AttemptRecord:
+    return AttemptRecord(
+        attempt=Attempt.model_validate_json(row.attempt),
+        detector_state=detector_state,
+        log_cursor=row.log_cursor,
+        metrics_cursor=row.metrics_cursor,
+        boot_id=row.boot_id,
+        pid1_start_ticks=row.pid1_start_ticks,
+        facts=from_text(row.facts),
+        ended=row.ended,
+    )
+
+
+def _remedy(call: Call, run: Run) -> str:
+    allowed = sorted(name for name, states in ALLOWED.items() if run.state in states)
+    return f"Possible while {run.state}: {', '.join(allowed)}." if allowed else f"Wait for the {call} to end."

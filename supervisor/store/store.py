@@ -1,0 +1,369 @@
+"""The store: what Vigil knows, in one SQLite file, written by one task, read by many."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from supervisor.model.errors import StoreBusy
+from supervisor.model.event import Event
+from supervisor.model.incident import Incident, Message
+from supervisor.model.node import NodeSpec
+from supervisor.model.run import Call, Desired, Hold, Run, RunState
+from supervisor.model.settings import RetentionSettings
+from supervisor.model.spec import Spec
+from supervisor.store import (
+    changes,
+    events,
+    incidents,
+    listing,
+    log,
+    nodes,
+    outbox,
+    retention,
+    runs,
+    series,
+    tokens,
+)
+from supervisor.store.engine import migrate, reading_engine, writing_engine
+from supervisor.store.folder import Folder
+from supervisor.store.records import (
+    KEEP,
+    Change,
+    Delivery,
+    DeliveryState,
+    Keep,
+    LogRead,
+    NewEvent,
+    Request,
+    Role,
+    RouteRow,
+    RunRecord,
+    TokenInfo,
+)
+from supervisor.store.writer import Writer
+
+Listener = Callable[[frozenset[str]], None]
+_T = TypeVar("_T")
+
+
+class Store:
+    """Everything that outlives the daemon. Writes are guarded and grouped; reads see one moment each.
+
+    Every call may raise StoreBusy: the file is locked or its disk is full; nothing was written, later calls try again.
+    Times are kept to the millisecond.
+    """
+
+    def __init__(self, folder: Folder, engine: Engine, readers: AsyncEngine) -> None:
+        """Use `Store.open`."""
+        self._folder = folder
+        self._engine = engine
+        self._readers = readers
+        self._listeners: list[Listener] = []
+        self._writer = Writer(engine, self._written)
+        self._tokens: dict[str, TokenInfo] = {}
+        self._named: dict[str, frozenset[int]] = {}
+        """Run to the keys of series whose names are stored for certain."""
+
+    @classmethod
+    async def open(cls, folder: Path, *, busy_timeout_s: float = 5.0) -> "Store":
+        """Opens the data folder, made where it is missing, and brings its tables to this version.
+
+        Conflict where another daemon holds the folder (names its process) or a newer Vigil wrote it.
+        """
+        held = Folder.take(folder)
+        engine = writing_engine(held.database, busy_timeout_s=busy_timeout_s)
+        try:
+            await asyncio.to_thread(migrate, engine)
+        except BaseException as error:
+            engine.dispose()
+            held.release()
+            if isinstance(error, DBAPIError):
+                raise StoreBusy(f"The store in {folder} cannot be opened: {error.orig}.") from error
+            raise
+        store = cls(held, engine, reading_engine(held.database, busy_timeout_s=busy_timeout_s))
+        store._writer.start()
+        store._tokens = await store._read(tokens.read)
+        return store
+
+    async def close(self) -> None:
+        """Commits what waits and lets the folder go."""
+        await self._writer.close()
+        await self._readers.dispose()
+        self._engine.dispose()
+        self._folder.release()
+
+    def on_write(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` after each commit with the ids of the runs written; the answer takes it off again.
+
+        A commit that concerns no run calls it with the empty set.
+        """
+        self._listeners.append(listener)
+        return partial(self._listeners.remove, listener)
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    async def create_run(
+        self, spec: Spec, raw: dict[str, Any], *, by: str, now: datetime, idempotency_key: str | None = None
+    ) -> RunRecord:
+        """A new run, pending, wanted running. The same key with the same `raw` answers the run it made before.
+
+        Conflict while a run of that name is not stopped, failed or finished.
+        """
+        return await self._write(
+            lambda one: runs.create(one, spec, raw, by=by, now=now, idempotency_key=idempotency_key)
+        )
+
+    async def load_run(self, key: str) -> RunRecord:
+        """By id, else the newest of that name; NotFound names the nearest name."""
+        return await self._read(lambda one: runs.load(one, key))
+
+    async def living_runs(self) -> list[str]:
+        """Ids of the runs that need a watch: not ended, or asked for something."""
+        return await self._read(runs.living)
+
+    async def list_runs(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        state: RunState | None = None,
+        node: str | None = None,
+        q: str | None = None,
+    ) -> tuple[list[Run], str | None]:
+        """Newest first, and the cursor of the next page. InvalidInput where the cursor is not one of ours."""
+        return await self._read(lambda one: listing.page(one, limit=limit, cursor=cursor, state=state, node=node, q=q))
+
+    async def apply(self, change: Change) -> int:
+        """One turn's write, all or nothing; the run's new version.
+
+        Stale when version or token have moved on; LogHole when the log does not join on to its cursor.
+        """
+        run_id = change.run.id
+        keys = series.keys(change.series)
+        fresh = keys - self._named.get(run_id, frozenset())
+        version = await self._write(
+            lambda one: changes.apply(one, change, fresh), urgent=change.urgent, runs=frozenset({run_id})
+        )
+        if fresh:
+            self._named[run_id] = self._named.get(run_id, frozenset()) | fresh
+        return version
+
+    async def request(
+        self,
+        run_id: str,
+        request: Request | None,
+        *,
+        call: Call,
+        now: datetime,
+        hold: Hold | Keep | None = KEEP,
+        desired: Desired | Keep = KEEP,
+        state: RunState | Keep = KEEP,
+        reason: str | Keep | None = KEEP,
+        by: str | None = None,
+        why: str | None = None,
+    ) -> RunRecord:
+        """A person's call: checked against the table of allowed calls, written, and told as an event.
+
+        `request` replaces what is pending; None leaves that as it is (`hold`, `release`; then give `by` and `why`).
+        What is KEEP stays. Conflict names the state that does not allow the call.
+        """
+        who = by or (request.by if request else "unknown")
+        reason_given = why if why is not None else (request.why if request else None)
+        return await self._write(
+            lambda one: runs.request(
+                one,
+                run_id,
+                request,
+                call=call,
+                by=who,
+                why=reason_given,
+                now=now,
+                hold=hold,
+                desired=desired,
+                state=state,
+                reason=reason,
+            ),
+            runs=frozenset({run_id}),
+        )
+
+    async def next_token(self, run_id: str) -> int:
+        """Raises the claim's token by one, and syncs it to the disk; the new token."""
+        return await self._write(lambda one: runs.next_token(one, run_id), runs=frozenset({run_id}))
+
+    async def delete_run(self, run_id: str, by: str, now: datetime) -> None:
+        """Deletes a run with all that hangs on it; its events stay. Conflict while it may live."""
+        await self._write(lambda one: runs.remove(one, run_id, by, now), runs=frozenset({run_id}))
+        self._named.pop(run_id, None)
+
+    # --- what a run left behind -----------------------------------------------------------------------------------
+
+    async def read_log(self, run_id: str, attempt_no: int, since: int, limit: int) -> LogRead:
+        """Bytes of an attempt's log from `since` on, at most `limit`; a read ends at a gap."""
+        return await self._read(lambda one: log.read(one, run_id, attempt_no, since, limit))
+
+    async def log_end(self, run_id: str, attempt_no: int) -> int:
+        """Where the stored log ends: the cursor."""
+        return await self._read(lambda one: log.end(one, run_id, attempt_no))
+
+    async def series(
+        self,
+        run_id: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step_s: float | None = None,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """The curves of a run, in the shape of `GET …/series`."""
+        return await self._read(
+            lambda one: series.read(one, run_id, since=since, until=until, step_s=step_s, wanted=names)
+        )
+
+    async def events(self, *, run_id: str | None = None, after: int = 0, limit: int = 200) -> list[Event]:
+        """Events with a higher number than `after`, oldest first."""
+        return await self._read(lambda one: events.read(one, run_id=run_id, after=after, limit=limit))
+
+    async def wait_events(
+        self, *, after: int, run_id: str | None = None, limit: int = 200, wait_s: float = 0.0
+    ) -> list[Event]:
+        """As `events`, but waits up to `wait_s` for the first one."""
+        written = asyncio.Event()
+        stop = self.on_write(lambda _runs: written.set())
+        try:
+            async with asyncio.timeout(wait_s):
+                while True:
+                    written.clear()
+                    found = await self.events(run_id=run_id, after=after, limit=limit)
+                    if found or wait_s <= 0:
+                        return found
+                    await written.wait()
+        except TimeoutError:
+            return []
+        finally:
+            stop()
+
+    async def record(self, event: NewEvent, *, run_id: str | None = None) -> None:
+        """Appends an event that belongs to no turn (the daemon's start, say)."""
+        touched = frozenset() if run_id is None else frozenset({run_id})
+        await self._write(lambda one: events.append(one, run_id, (event,)), runs=touched)
+
+    async def incidents(self, run_id: str | None = None, *, open_only: bool = False) -> list[Incident]:
+        """Incidents of one run or of all, the latest changed first."""
+        return await self._read(lambda one: incidents.read(one, run_id, open_only=open_only))
+
+    # --- nodes and tokens -----------------------------------------------------------------------------------------
+
+    async def add_node(self, spec: NodeSpec, by: str, now: datetime) -> None:
+        """Adds a node; Conflict while another one has the name."""
+        await self._write(lambda one: nodes.add(one, spec, by, now))
+
+    async def pin_host_keys(self, name: str, host_keys: tuple[str, ...]) -> NodeSpec:
+        """Replaces a node's pinned host keys."""
+        return await self._write(lambda one: nodes.pin(one, name, host_keys))
+
+    async def remove_node(self, name: str, by: str, now: datetime) -> None:
+        """Forgets a node; Conflict while runs there have not ended."""
+        await self._write(lambda one: nodes.remove(one, name, by, now))
+
+    async def nodes(self) -> list[NodeSpec]:
+        """All nodes by name."""
+        return await self._read(nodes.read)
+
+    async def node(self, name: str) -> NodeSpec:
+        """By name; NotFound names the nearest."""
+        return await self._read(lambda one: nodes.find(one, name))
+
+    async def create_token(self, name: str, role: Role, now: datetime) -> str:
+        """A new bearer token; only its hash is kept, so it is to be shown at once."""
+        plain = await self._write(lambda one: tokens.create(one, name, role, now))
+        self._tokens = await self._read(tokens.read)
+        return plain
+
+    async def check_token(self, token: str) -> TokenInfo | None:
+        """Whose token it is; None when it is nobody's. Asks no database."""
+        return tokens.check(token, self._tokens)
+
+    async def revoke_token(self, name: str) -> None:
+        """Makes it worthless at once; NotFound."""
+        await self._write(lambda one: tokens.revoke(one, name))
+        self._tokens = await self._read(tokens.read)
+
+    async def tokens(self) -> list[TokenInfo]:
+        """All of them by name."""
+        return list(self._tokens.values())
+
+    # --- outbox ---------------------------------------------------------------------------------------------------
+
+    async def put_routes(self, routes: Sequence[RouteRow]) -> None:
+        """Makes the enabled routes exactly these; what waits for a route that is gone is given up."""
+        await self._write(lambda one: outbox.put_routes(one, routes))
+
+    async def enqueue(self, messages: Sequence[Message], *, run_id: str | None = None) -> None:
+        """Puts messages that belong to no turn into the outbox."""
+        await self._write(lambda one: outbox.enqueue(one, run_id, messages))
+
+    async def due_deliveries(self, now: datetime, limit: int = 100) -> list[Delivery]:
+        """What is to be sent now, the longest due first."""
+        return await self._read(lambda one: outbox.due(one, now, limit))
+
+    async def next_due(self) -> datetime | None:
+        """When the next pending delivery is due."""
+        return await self._read(outbox.next_due)
+
+    async def record_delivery(
+        self,
+        delivery_id: int,
+        *,
+        state: DeliveryState,
+        now: datetime,
+        due_at: datetime | None = None,
+        status: int | None = None,
+        error: str | None = None,
+    ) -> None:
+        """What one try came to; `due_at` is the next one's time where it stays pending."""
+        await self._write(
+            lambda one: outbox.record(one, delivery_id, state=state, now=now, due_at=due_at, status=status, error=error)
+        )
+
+    async def disable_route(self, route_id: str, why: str, now: datetime) -> None:
+        """Sends nothing more over it until the daemon starts again; what waits for it is given up."""
+        await self._write(lambda one: outbox.disable(one, route_id, why, now))
+
+    async def deliveries(
+        self, *, run_id: str | None = None, state: DeliveryState | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """Newest first."""
+        return await self._read(lambda one: outbox.read(one, run_id=run_id, state=state, limit=limit))
+
+    # --- upkeep ---------------------------------------------------------------------------------------------------
+
+    async def prune(self, now: datetime, keep: RetentionSettings) -> None:
+        """Packs, rolls up and throws away what is due. To be called every few minutes; may be broken off anywhere."""
+        await retention.prune(partial(self._write, urgent=False), self._read, now, keep)
+
+    # --- within ---------------------------------------------------------------------------------------------------
+
+    async def _write(
+        self, work: Callable[[Connection], _T], *, urgent: bool = True, runs: frozenset[str] = frozenset()
+    ) -> _T:
+        return await self._writer.write(work, urgent=urgent, runs=runs)
+
+    async def _read(self, query: Callable[[Connection], _T]) -> _T:
+        try:
+            async with self._readers.connect() as connection:
+                return await connection.run_sync(query)
+        except DBAPIError as error:
+            raise StoreBusy(f"The store cannot be read: {error.orig}.") from error
+
+    def _written(self, written: frozenset[str]) -> None:
+        for listener in tuple(self._listeners):
+            with contextlib.suppress(Exception):
+                listener(written)
