@@ -1,0 +1,264 @@
+"""Whether and how an ended attempt is followed by the next: proof, a way to resume, the point, the budget."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from supervisor.model.causes import Cause, Retry
+from supervisor.model.decision import GiveUp, HoldRun, Restart
+from supervisor.model.errors import InvalidInput
+from supervisor.model.observation import Checkpoint
+from supervisor.model.run import Attempt, Correction, Run
+from supervisor.model.spec import Spec
+from supervisor.model.verdict import Verdict
+from supervisor.remedy.advice import advice
+from supervisor.remedy.budget import backoff, refusal
+from supervisor.remedy.configuration import resolve
+from supervisor.remedy.context import RemedyContext
+from supervisor.remedy.correction import NUMERICS, Proposal, propose, turns_written
+from supervisor.remedy.knobs import ladder
+from supervisor.remedy.ledger import BAD_CAUSES, Ledger, Point, point
+from supervisor.remedy.settings import Configuration
+
+CORRUPT = "checkpoint_corrupt"
+"""Answered by the checkpoint before, not by a knob."""
+
+
+class Case(NamedTuple):
+    """All that one relaunch is judged by."""
+
+    run: Run
+    spec: Spec
+    context: RemedyContext
+    verdict: Verdict
+    row: Cause
+    ledger: Ledger
+    """With the end of the present attempt entered."""
+    now: datetime
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt that has ended, or is to be ended."""
+        return self.run.attempts[-1]
+
+    def configuration(self) -> Configuration:
+        """As the attempt was launched, before its resume recipe; InvalidInput where that cannot be had any more."""
+        return Configuration.of(self.spec, self.context.file_text).turned(self.attempt.overrides)
+
+
+class _Plan(NamedTuple):
+    proposal: Proposal | None
+    correction: Correction | None
+    hypothesis: str
+    what: str
+
+
+def relaunch(case: Case) -> Restart | HoldRun | GiveUp:
+    """The next attempt, or why there is none. Asks nothing about policy: that is the caller's."""
+    if case.context.blind_for_s >= case.spec.watch.stale_after_s:
+        return HoldRun(
+            sentence=f"Found ended with {case.row.id} after {case.context.blind_for_s:.0f} s without sight of it; "
+            f"beyond stale_after_s ({case.spec.watch.stale_after_s:.0f} s) a person decides."
+        )
+    checkpoints = usable(case)
+    hold = _no_way(case, checkpoints) or _code_changed(case)
+    if hold:
+        return hold
+    try:
+        configuration = case.configuration()
+        plan = _plan(case, configuration, checkpoints)
+        if isinstance(plan, GiveUp):
+            return plan
+        return _launch(case, configuration, plan, checkpoints)
+    except InvalidInput as error:
+        return HoldRun(sentence=f"The next attempt cannot be configured: {error.detail} {error.remedy}".rstrip())
+
+
+def proposal_for(case: Case) -> Proposal | None:
+    """The correction that the case's cause would get; None where no knob is live for it."""
+    try:
+        configuration = case.configuration()
+    except InvalidInput:
+        return None
+    return propose(case.spec, configuration, case.row, case.verdict, case.ledger, case.attempt.code)
+
+
+def correctable(case: Case) -> bool:
+    """A live knob answers the cause, or, where a checkpoint is damaged, there is one before it."""
+    if case.row.id == CORRUPT:
+        return bool(usable(case))
+    return proposal_for(case) is not None
+
+
+def give_up_uncorrected(case: Case) -> GiveUp:
+    """The end of a run whose cause asks for a correction that no live knob gives; with knobs that would help."""
+    tried = turns_tried(case.run.attempts)
+    return GiveUp(
+        sentence=f"{case.row.id} needs a correction, and no live knob relieves it"
+        + (f"; tried so far: {tried}." if tried else "."),
+        advice=_advice(case),
+    )
+
+
+def usable(case: Case) -> list[Checkpoint]:
+    """The complete checkpoints that are not known to be damaged, newest last."""
+    damaged: set[int] = set()
+    for attempt in case.run.attempts:
+        corrupt = attempt.outcome is not None and attempt.outcome.cause == CORRUPT
+        corrupt = corrupt or (attempt.no == case.attempt.no and case.row.id == CORRUPT)
+        if attempt.last_step is not None:
+            # Steps that a later attempt completed again were saved again.
+            damaged = {step for step in damaged if step > attempt.last_step}
+        if corrupt and attempt.resumed_from is not None:
+            damaged.add(attempt.resumed_from)
+    whole = [each for each in case.context.whole if each.step not in damaged]
+    if case.row.id == CORRUPT and case.attempt.resumed_from is None:
+        return whole[:-1]
+    return whole
+
+
+def turns_tried(attempts: Sequence[Attempt]) -> str:
+    """The corrections of a run so far, in one line."""
+    corrections = [attempt.correction for attempt in attempts if attempt.correction and attempt.correction.turns]
+    return "; ".join(turns_written(correction.turns) for correction in corrections)
+
+
+def _no_way(case: Case, checkpoints: Sequence[Checkpoint]) -> HoldRun | None:
+    """Law 3: a way to resume, or leave to begin anew, or nothing that could be lost."""
+    spec, context = case.spec, case.context
+    progress = (
+        context.progress_made
+        or bool(context.checkpoints)
+        or any(attempt.last_step is not None for attempt in case.run.attempts)
+    )
+    if not progress or spec.resume == "scratch":
+        return None
+    if spec.resume is None:
+        return HoldRun(
+            sentence="The run has made progress and its spec has no `resume`, so it is not started anew by itself."
+        )
+    if checkpoints or spec.resume == "auto":
+        return None
+    if case.row.id == CORRUPT:
+        return HoldRun(sentence="The checkpoint is damaged and there is none before it.")
+    if spec.checkpoint is None or not context.checkpoints_known:
+        why = "cannot be looked at" if spec.checkpoint else "are not named in the spec (`checkpoint`)"
+        return HoldRun(sentence=f"The run has made progress, but its checkpoints {why}: none to resume from is known.")
+    return None
+
+
+def _code_changed(case: Case) -> HoldRun | None:
+    now, then = case.context.code_now, case.attempt.code
+    if case.spec.code == "live" or now is None or now.head is None or then.head is None or now == then:
+        return None
+    return HoldRun(
+        sentence=f"The code has changed since the attempt was launched ({then.head[:10]} -> {now.head[:10]}"
+        f"{', uncommitted changes' if now.dirty != then.dirty else ''}); `code: hold` leaves it to a person."
+    )
+
+
+def _plan(case: Case, configuration: Configuration, checkpoints: Sequence[Checkpoint]) -> _Plan | GiveUp:
+    row = case.row
+    if row.id == CORRUPT:
+        back_to = f"step {checkpoints[-1].step}" if checkpoints else "the beginning"
+        reason = f"the checkpoint of step {case.attempt.resumed_from} cannot be read: back to {back_to}"
+        return _Plan(None, Correction(reason=reason), f"from {back_to} it can be read", reason)
+    needs_change = row.retry in {Retry.CORRECTED, Retry.NONE} or row.id in BAD_CAUSES | NUMERICS
+    why = "" if needs_change else _why_not_unchanged(case, configuration)
+    if not needs_change and not why and row.retry in {Retry.UNCHANGED, Retry.WAIT}:
+        return _unchanged(case)
+    proposal = propose(case.spec, configuration, row, case.verdict, case.ledger, case.attempt.code)
+    if proposal:
+        what = f"with {turns_written(proposal.correction.turns)}"
+        return _Plan(proposal, proposal.correction, proposal.hypothesis, what)
+    if needs_change:
+        return give_up_uncorrected(case)
+    if why:
+        return GiveUp(sentence=f"{why}; no live knob relieves {row.id}.", advice=_advice(case))
+    return _unchanged(case)
+
+
+def _unchanged(case: Case) -> _Plan:
+    hope = "passes when something outside clears" if case.row.retry is Retry.WAIT else "does not come a second time"
+    return _Plan(None, None, f"{case.row.id} {hope}; the configuration is the same", "unchanged")
+
+
+def _why_not_unchanged(case: Case, configuration: Configuration) -> str:
+    bad = case.ledger.bad(point(configuration, case.attempt.code, resume=case.spec.resume))
+    if bad:
+        return f"attempt {bad.attempt} proved this configuration bad ({bad.cause})"
+    if case.row.retry is Retry.WAIT:
+        return ""
+    earlier = [entry for entry in case.ledger.entries if entry.attempt != case.attempt.no]
+    step = case.attempt.last_step
+    again = [
+        entry
+        for entry in (earlier if step is not None else earlier[-1:])
+        if entry.cause == case.row.id and entry.last_step == step
+    ]
+    if not again:
+        return ""
+    place = f"after step {step}" if step is not None else "before the first step"
+    return f"{case.row.id} {place} for the second time (attempts {again[-1].attempt} and {case.attempt.no})"
+
+
+def _launch(
+    case: Case, configuration: Configuration, plan: _Plan, checkpoints: Sequence[Checkpoint]
+) -> Restart | GiveUp:
+    spec, attempts = case.spec, case.run.attempts
+    overrides = plan.proposal.overrides if plan.proposal else dict(case.attempt.overrides)
+    candidate = _candidate(case, configuration, plan)
+    whole = case.context.whole
+    refused = refusal(
+        spec.budget,
+        attempts,
+        candidate,
+        corrected=plan.proposal is not None,
+        newest_step=whole[-1].step if whole else None,
+        at_launch=case.context.checkpoint_at_launch,
+        now=case.now,
+        resume=spec.resume,
+    )
+    if refused:
+        tried = turns_tried(attempts)
+        return GiveUp(sentence=f"The budget is used up: {refused}." + (f" Tried: {tried}." if tried else ""))
+    checkpoint = checkpoints[-1] if checkpoints and spec.resume not in {None, "scratch"} else None
+    # The proof that the launch can be configured, before anything is said or stopped for it.
+    resolve(
+        spec,
+        overrides,
+        file_text=case.context.file_text,
+        checkpoint=checkpoint.path if checkpoint else None,
+        attempt_no=case.attempt.no + 1,
+    )
+    begin = (case.attempt.ended_at or case.verdict.since) + backoff(
+        spec.budget, attempts, candidate, case.row.retry, resume=spec.resume
+    )
+    start = f"from step {checkpoint.step}" if checkpoint else "from where the program finds itself"
+    if checkpoint is None and spec.resume != "auto":
+        start = "from the beginning"
+    return Restart(
+        sentence=f"Restarts {plan.what if plan.proposal or plan.correction is None else 'because ' + plan.what}, "
+        f"{start}, for {case.row.id}.",
+        hypothesis=plan.hypothesis,
+        correction=plan.correction,
+        overrides=overrides,
+        checkpoint=checkpoint.path if checkpoint else None,
+        checkpoint_step=checkpoint.step if checkpoint else None,
+        not_before=begin if begin > case.now else None,
+    )
+
+
+def _candidate(case: Case, configuration: Configuration, plan: _Plan) -> Point:
+    turned = configuration
+    if plan.proposal:
+        turned = configuration.turned({turn.key: turn.to for turn in plan.proposal.correction.turns})
+    return point(turned, case.attempt.code, resume=case.spec.resume)
+
+
+def _advice(case: Case) -> str | None:
+    try:
+        configuration = case.configuration()
+    except InvalidInput:
+        return None
+    return advice(case.spec, configuration, case.row.id, ladder(case.spec, configuration))
