@@ -2,10 +2,10 @@
 
 from sqlalchemy import Connection
 
+from supervisor.model.errors import NotFound
 from supervisor.model.incident import Incident
 from supervisor.store import events, incidents, log, outbox, runs, series
 from supervisor.store.records import Change, LogHole
-from supervisor.store.rows import noun_text, to_ms
 
 
 def apply(connection: Connection, change: Change, fresh_series: frozenset[int]) -> int:
@@ -21,25 +21,41 @@ def apply(connection: Connection, change: Change, fresh_series: frozenset[int]) 
         change.run,
         expected_version=change.expected_version,
         token=change.token,
-        request=noun_text(change.request),
-        blind_since_ms=None if change.blind_since is None else to_ms(change.blind_since),
+        request=change.request,
+        blind_since=change.blind_since,
     )
-    for record in change.attempts:
-        runs.put_attempt(connection, run_id, record)
-    if change.log is not None:
-        log.append(connection, run_id, *change.log)
-    for record in change.attempts:
-        cursor = log.end(connection, run_id, record.attempt.no)
-        if record.log_cursor != cursor:
-            raise LogHole(
-                f"The record of attempt {record.attempt.no} says that its log is read to byte {record.log_cursor},"
-                f" but it is stored to byte {cursor}."
-            )
+    _put_attempts(connection, change)
     series.append(connection, run_id, change.series, fresh_series)
     events.append(connection, run_id, change.events)
     _put_incidents(connection, run_id, change.incidents)
     outbox.enqueue(connection, run_id, change.messages)
     return version
+
+
+def _put_attempts(connection: Connection, change: Change) -> None:
+    """The attempts' rows and the log: one cursor for both."""
+    run_id = change.run.id
+    log_no, piece = change.log if change.log is not None else (None, None)
+    for record in change.attempts:
+        no = record.attempt.no
+        stored = log.stored_end(connection, run_id, no)
+        joint = log.join(stored or 0, piece) if piece is not None and no == log_no else None
+        cursor = joint.cursor if joint else stored or 0
+        if record.log_cursor != cursor:
+            raise LogHole(
+                f"The record of attempt {no} says that its log is read to byte {record.log_cursor},"
+                f" but it is stored to byte {cursor}."
+            )
+        runs.put_attempt(connection, run_id, record, is_new=stored is None)
+        if joint:
+            log.append(connection, run_id, no, joint)
+    if piece is not None and log_no is not None and all(record.attempt.no != log_no for record in change.attempts):
+        stored = log.stored_end(connection, run_id, log_no)
+        if stored is None:
+            raise NotFound(f"The run {change.run.name} has no attempt {log_no}.")
+        joint = log.join(stored, piece)
+        log.append(connection, run_id, log_no, joint)
+        log.set_end(connection, run_id, log_no, joint.cursor)
 
 
 def _put_incidents(connection: Connection, run_id: str, changed: tuple[Incident, ...]) -> None:

@@ -3,16 +3,22 @@
 from dataclasses import dataclass
 
 import zstandard
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from supervisor.model.errors import NotFound
 from supervisor.model.observation import Slice
 from supervisor.store.records import LogHole, LogRead
-from supervisor.store.tables import attempt, log_chunk
+from supervisor.store.tables import attempt as attempts
+from supervisor.store.tables import log_chunk
 
 MAX_READ_BYTES = 8 * 1024 * 1024
 PACKED_BYTES = 256 * 1024
 """Small chunks are packed to about this size."""
+
+_INSERT_CHUNK = insert(log_chunk)
+_SELECT_CURSOR = select(attempts.c.log_cursor).where(
+    attempts.c.run == bindparam("this"), attempts.c.no == bindparam("this_no")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +54,11 @@ def join(cursor: int, piece: Slice) -> Joint:
     return Joint(start, data, position)
 
 
-def append(connection: Connection, run_id: str, attempt_no: int, piece: Slice) -> int:
-    """Appends what is new; the log's end afterwards. LogHole as `join`."""
-    joint = join(end(connection, run_id, attempt_no), piece)
+def append(connection: Connection, run_id: str, attempt_no: int, joint: Joint) -> None:
+    """Stores what `join` found to be new. The cursor is stored with the attempt's row, in the same transaction."""
     if joint.data:
         connection.execute(
-            insert(log_chunk),
+            _INSERT_CHUNK,
             {
                 "run": run_id,
                 "attempt": attempt_no,
@@ -62,20 +67,26 @@ def append(connection: Connection, run_id: str, attempt_no: int, piece: Slice) -
                 "data": zstandard.compress(joint.data, 3),
             },
         )
+
+
+def set_end(connection: Connection, run_id: str, attempt_no: int, cursor: int) -> None:
+    """Moves the cursor of an attempt whose row is not written otherwise."""
     connection.execute(
-        update(attempt).where(attempt.c.run == run_id, attempt.c.no == attempt_no).values(log_cursor=joint.cursor)
+        update(attempts).where(attempts.c.run == run_id, attempts.c.no == attempt_no).values(log_cursor=cursor)
     )
-    return joint.cursor
+
+
+def stored_end(connection: Connection, run_id: str, attempt_no: int) -> int | None:
+    """Where the stored log ends; None without such an attempt."""
+    return connection.execute(_SELECT_CURSOR, {"this": run_id, "this_no": attempt_no}).scalar_one_or_none()
 
 
 def end(connection: Connection, run_id: str, attempt_no: int) -> int:
     """Where the stored log ends; NotFound without such an attempt."""
-    cursor = connection.execute(
-        select(attempt.c.log_cursor).where(attempt.c.run == run_id, attempt.c.no == attempt_no)
-    ).scalar_one_or_none()
+    cursor = stored_end(connection, run_id, attempt_no)
     if cursor is None:
         raise NotFound(f"The run {run_id} has no attempt {attempt_no}.")
-    return int(cursor)
+    return cursor
 
 
 def read(connection: Connection, run_id: str, attempt_no: int, since: int, limit: int) -> LogRead:

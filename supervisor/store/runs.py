@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 import uuid_utils
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
 from supervisor.model.errors import Conflict, NotFound
 from supervisor.model.event import EventType
-from supervisor.model.reading import nearest
+from supervisor.model.reading import nearest, parse_spec
 from supervisor.model.run import ALLOWED, ENDED, Attempt, Call, Desired, Hold, Link, Run, RunState
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Progress, Verdict
@@ -21,6 +21,30 @@ from supervisor.store.tables import run as runs
 
 _NAME_IS_FREE = frozenset({RunState.STOPPED, RunState.FAILED, RunState.FINISHED})
 _NOT_LOADED = Link(ok=False)
+
+
+def _bound(table: Table, *without: str) -> dict[str, Any]:
+    return {column.name: bindparam(column.name) for column in table.c if column.name not in without}
+
+
+# Built once: building a statement costs more than running it, and these two run at every check.
+_UPDATE_RUN = (
+    update(runs)
+    .where(
+        runs.c.id == bindparam("this"), runs.c.version == bindparam("expected"), runs.c.token == bindparam("claimed")
+    )
+    .values(
+        _bound(runs, "id", "name", "node", "created_ms", "token", "spec", "raw", "idempotency_key", "idempotency_hash")
+    )
+)
+_UPDATE_ATTEMPT = (
+    update(attempts)
+    .where(attempts.c.run == bindparam("this"), attempts.c.no == bindparam("this_no"))
+    .values(_bound(attempts, "run", "no"))
+)
+_INSERT_ATTEMPT = insert(attempts).values(
+    {"run": bindparam("this"), "no": bindparam("this_no"), **_bound(attempts, "run", "no")}
+)
 
 
 def create(
@@ -61,8 +85,7 @@ def create(
             "updated_ms": now_ms,
             "version": 1,
             "token": 0,
-            # Only what was set: whether a knob's `set: null` was written makes a difference.
-            "spec": spec.model_dump_json(by_alias=True, exclude_unset=True),
+            "spec": _spec_text(spec),
             "raw": raw_text,
             "idempotency_key": idempotency_key,
             "idempotency_hash": raw_hash if idempotency_key is not None else None,
@@ -101,44 +124,80 @@ def living(connection: Connection) -> list[str]:
     return list(found.scalars())
 
 
-def guarded_update(connection: Connection, run: Run, *, expected_version: int, token: int, **values: Any) -> int:
+def guarded_update(
+    connection: Connection,
+    run: Run,
+    *,
+    expected_version: int,
+    token: int,
+    request: Request | None,
+    blind_since: datetime | None,
+) -> int:
     """Writes the run's own row where version and token still hold; the new version. Stale otherwise."""
     written = connection.execute(
-        update(runs)
-        .where(runs.c.id == run.id, runs.c.version == expected_version, runs.c.token == token)
-        .values(
-            desired=run.desired,
-            state=run.state.value,
-            reason=run.reason,
-            hold=noun_text(run.hold),
-            verdict=noun_text(run.verdict),
-            progress=noun_text(run.progress),
-            restarts=run.restarts,
-            updated_ms=to_ms(run.updated_at),
-            version=expected_version + 1,
-            **values,
-        )
+        _UPDATE_RUN,
+        {
+            "this": run.id,
+            "expected": expected_version,
+            "claimed": token,
+            "desired": run.desired,
+            "state": run.state.value,
+            "reason": run.reason,
+            "hold": noun_text(run.hold),
+            "verdict": noun_text(run.verdict),
+            "progress": noun_text(run.progress),
+            "restarts": run.restarts,
+            "updated_ms": to_ms(run.updated_at),
+            "version": expected_version + 1,
+            "request": noun_text(request),
+            "blind_since_ms": None if blind_since is None else to_ms(blind_since),
+        },
     )
     if written.rowcount != 1:
         raise Stale(f"The run {run.name} has moved on since version {expected_version} under token {token}.")
     return expected_version + 1
 
 
-def put_attempt(connection: Connection, run_id: str, record: AttemptRecord) -> None:
-    """Inserts or replaces an attempt's row; its log's cursor is the log's to move, save at the beginning."""
-    values = {
-        "attempt": noun_text(record.attempt),
-        "detector_state": record.detector_state,
-        "metrics_cursor": record.metrics_cursor,
-        "boot_id": record.boot_id,
-        "pid1_start_ticks": record.pid1_start_ticks,
-        "facts": to_text(record.facts),
-        "ended": record.ended,
-    }
-    no = record.attempt.no
-    written = connection.execute(update(attempts).where(attempts.c.run == run_id, attempts.c.no == no).values(**values))
-    if written.rowcount == 0:
-        connection.execute(insert(attempts), {"run": run_id, "no": no, "log_cursor": 0, **values})
+def put_attempt(connection: Connection, run_id: str, record: AttemptRecord, *, is_new: bool) -> None:
+    """Inserts or replaces an attempt's row."""
+    connection.execute(
+        _INSERT_ATTEMPT if is_new else _UPDATE_ATTEMPT,
+        {
+            "this": run_id,
+            "this_no": record.attempt.no,
+            "attempt": noun_text(record.attempt),
+            "detector_state": record.detector_state,
+            "log_cursor": record.log_cursor,
+            "metrics_cursor": record.metrics_cursor,
+            "boot_id": record.boot_id,
+            "pid1_start_ticks": record.pid1_start_ticks,
+            "facts": to_text(record.facts),
+            "ended": record.ended,
+        },
+    )
+
+
+def change_spec(connection: Connection, run_id: str, raw: dict[str, Any], *, by: str, now: datetime) -> RunRecord:
+    """Another spec for what comes next. InvalidInput where it is none; name and node cannot change."""
+    spec = parse_spec(raw)
+    record = load(connection, run_id)
+    run = record.run
+    for fixed in ("name", "node"):
+        if getattr(spec, fixed) != getattr(run, fixed):
+            raise Conflict(f"The {fixed} of the run {run.name} cannot change.", remedy="Start another run.")
+    guarded_update(
+        connection,
+        run.model_copy(update={"updated_at": now}),
+        expected_version=run.version,
+        token=record.token,
+        request=record.request,
+        blind_since=record.blind_since,
+    )
+    connection.execute(update(runs).where(runs.c.id == run.id).values(spec=_spec_text(spec), raw=to_text(raw)))
+    changed = sorted(key for key in {*raw, *run.spec} if raw.get(key) != run.spec.get(key))
+    data = {"call": "edit", "by": by, "changed": {key: raw.get(key) for key in changed}}
+    events.append(connection, run.id, (NewEvent(type=EventType.RUN_CALLED, at=now, data=data),))
+    return load(connection, run.id)
 
 
 def request(
@@ -166,8 +225,14 @@ def request(
         if not isinstance(value, Keep)
     }
     changed = run.model_copy(update={**changes, "updated_at": now})
-    pending = asked if asked is not None else record.request
-    guarded_update(connection, changed, expected_version=run.version, token=record.token, request=noun_text(pending))
+    guarded_update(
+        connection,
+        changed,
+        expected_version=run.version,
+        token=record.token,
+        request=asked if asked is not None else record.request,
+        blind_since=record.blind_since,
+    )
     attempt_no = run.attempts[-1].no if run.attempts else None
     data: dict[str, Any] = {"call": call, "by": by, "why": why}
     if asked is not None and asked.kind == "restart":
@@ -228,6 +293,11 @@ def _find(connection: Connection, key: str) -> Row[Any]:
     raise NotFound(
         f"There is no run {key!r}.", remedy=f"Did you mean {close!r}?" if close else "`vigil ps` lists the runs."
     )
+
+
+def _spec_text(spec: Spec) -> str:
+    """Only what was set: whether a knob's `set: null` was written makes a difference."""
+    return spec.model_dump_json(by_alias=True, exclude_unset=True)
 
 
 def _run(row: Row[Any], found: tuple[Attempt, ...]) -> Run:

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, text, update
 
 from supervisor.model.errors import InvalidInput
 from supervisor.store.packing import Point, pack, rolled_up, unpack
@@ -23,12 +23,16 @@ CHECK, WINDOW, ROLLED_UP = 0, 1, 60_000
 MAX_POINTS = 20_000
 """Moments in one answer."""
 _NAN = math.nan
+_INSERT_BLOCK = text(
+    "INSERT INTO series_block (run, resolution_ms, start_ms, end_ms, data)"
+    " VALUES (:this, :resolution_ms, :start_ms, :end_ms, :data) ON CONFLICT DO NOTHING"
+)
 
 
 def key(name: str, labels: dict[str, str]) -> int:
     """The series' key, the same everywhere and always: 63 bits of a hash of its name and labels."""
-    text = json.dumps([name, sorted(labels.items())])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+    whole = json.dumps([name, sorted(labels.items())])
+    return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def keys(points: Iterable[SeriesPoint]) -> frozenset[int]:
@@ -51,17 +55,14 @@ def append(connection: Connection, run_id: str, points: Sequence[SeriesPoint], f
 
 def put_block(connection: Connection, run_id: str, resolution_ms: int, start_ms: int, points: list[Point]) -> None:
     """Stores a block; joined with the one that begins at the same time, where there is one."""
-    here = (blocks.c.run == run_id) & (blocks.c.resolution_ms == resolution_ms) & (blocks.c.start_ms == start_ms)
-    before = connection.execute(select(blocks.c.data).where(here)).scalar_one_or_none()
-    if before is not None:
-        points = [*unpack(before), *points]
-        if resolution_ms > WINDOW:
-            points = rolled_up(points, resolution_ms)
-    values = {"end_ms": max(point.at_ms for point in points), "data": pack(points)}
-    if before is not None:
-        connection.execute(update(blocks).where(here).values(**values))
+    row = {"this": run_id, "resolution_ms": resolution_ms, "start_ms": start_ms, **_packed(points)}
+    if connection.execute(_INSERT_BLOCK, row).rowcount == 1:
         return
-    connection.execute(insert(blocks), {"run": run_id, "resolution_ms": resolution_ms, "start_ms": start_ms, **values})
+    here = (blocks.c.run == run_id) & (blocks.c.resolution_ms == resolution_ms) & (blocks.c.start_ms == start_ms)
+    joined = [*unpack(connection.execute(select(blocks.c.data).where(here)).scalar_one()), *points]
+    if resolution_ms > WINDOW:
+        joined = rolled_up(joined, resolution_ms)
+    connection.execute(update(blocks).where(here).values(**_packed(joined)))
 
 
 def fold(connection: Connection, run_id: str, source_ms: int, target_ms: int, window_ms: int, before_ms: int) -> int:
@@ -120,6 +121,10 @@ def read(
             for one in found
         ],
     }
+
+
+def _packed(points: list[Point]) -> dict[str, Any]:
+    return {"end_ms": max(point.at_ms for point in points), "data": pack(points)}
 
 
 def _between(

@@ -194,6 +194,12 @@ class Store:
             runs=frozenset({run_id}),
         )
 
+    async def change_spec(self, run_id: str, raw: dict[str, Any], *, by: str, now: datetime) -> RunRecord:
+        """Another spec for what comes next; InvalidInput where it is none, Conflict where name or node differ."""
+        return await self._write(
+            lambda one: runs.change_spec(one, run_id, raw, by=by, now=now), runs=frozenset({run_id})
+        )
+
     async def next_token(self, run_id: str) -> int:
         """Raises the claim's token by one, and syncs it to the disk; the new token."""
         return await self._write(lambda one: runs.next_token(one, run_id), runs=frozenset({run_id}))
