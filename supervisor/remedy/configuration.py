@@ -69,6 +69,18 @@ def resolve(
     return resolved.model_copy(update={"diff": difference(before, resolved)})
 
 
+def configuration_of(
+    spec: Spec, *, file_text: str | None = None, overrides: Mapping[str, Scalar] | None = None
+) -> Configuration:
+    """The settings of a run with these turns, before its resume recipe; InvalidInput where a key is not there."""
+    return Configuration.of(spec, file_text).turned(overrides or {})
+
+
+def value_at(spec: Spec, key: str, *, file_text: str | None = None) -> Scalar:
+    """What the spec itself sets `key` to; InvalidInput, with the nearest key, where there is none."""
+    return configuration_of(spec, file_text=file_text).value(key)
+
+
 def difference(before: Resolved, after: Resolved) -> str:
     """What changed between two launches: configuration, environment and command as one unified difference."""
     parts: list[str] = []

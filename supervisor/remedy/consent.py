@@ -1,12 +1,15 @@
 """The consent: what a run will be, and all that Vigil may ever do to it, said before the launch in at most 25 lines."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
 from supervisor.model.causes import Cause, Retry, catalogue
+from supervisor.model.run import Code
 from supervisor.model.spec import Action, ResumeByConfig, ResumeByEnv, Scalar, Spec
-from supervisor.remedy.configuration import Resolved
-from supervisor.remedy.knobs import KnobState
+from supervisor.remedy.configuration import Resolved, configuration_of, resolve
+from supervisor.remedy.knobs import KnobState, ladder
 from supervisor.remedy.policy import permission
 
 MAX_LINES = 25
@@ -14,22 +17,77 @@ MAX_COLUMNS = 160
 """Longer lines are wrapped, or cut where they quote the command or one knob."""
 
 
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What a person agrees to by launching."""
+
+    lines: tuple[str, ...]
+    """For people, at most 25."""
+    json: dict[str, Any]
+    """The same for programs."""
+
+
 def consent(
     spec: Spec,
-    resolved: Resolved,
-    ladder: Sequence[KnobState],
     *,
-    where: str,
-    devices: str = "not known yet",
-    code: str = "not known yet",
+    shown_node: str,
+    gpus: Sequence[str] = (),
+    file_text: str | None = None,
+    steps: Sequence[KnobState] | None = None,
+    code: Code | None = None,
     checkpoint: str | None = None,
+) -> Consent:
+    """The dry run.
+
+    `shown_node`: the node, whole. `gpus`: its devices in words; empty: not known, or none. `file_text`: the text of
+    `config.file`. `steps`: the ladder, made from these where it is not given. `code`: what lies in the work folder.
+    `checkpoint`: the path that the first attempt resumes from; None begins at the start. InvalidInput where the spec
+    cannot be launched.
+    """
+    resolved = resolve(spec, {}, file_text=file_text, checkpoint=checkpoint)
+    ladder_ = list(steps) if steps is not None else ladder(spec, configuration_of(spec, file_text=file_text))
+    return Consent(
+        lines=tuple(_lines(spec, resolved, ladder_, shown_node, gpus, code, checkpoint)),
+        json={
+            "name": spec.name,
+            "node": shown_node,
+            "devices": list(gpus),
+            "code": code.model_dump(mode="json") if code else None,
+            "command": resolved.command if isinstance(resolved.command, str) else list(resolved.command),
+            "config": resolved.values,
+            "checkpoint": checkpoint,
+            "ladder": [state.model_dump(mode="json", by_alias=True, exclude_defaults=True) for state in ladder_],
+            "policy": {action: [row.id for row in rows] for action, rows in permissions(spec, ladder_).items()},
+            "budget": spec.budget.model_dump(mode="json"),
+        },
+    )
+
+
+def permissions(spec: Spec, steps: Sequence[KnobState]) -> dict[Action, list[Cause]]:
+    """Every cause that a restart may be worth something for, under what the run's policy allows for it."""
+    actions: dict[Action, list[Cause]] = {"restart": [], "alert": [], "shadow": []}
+    for row in catalogue().values():
+        if row.retry is Retry.NONE or row.id == "resume_failed":
+            continue
+        live = any(state.live and {row.id, row.family} & set(state.knob.relieves) for state in steps)
+        actions[permission(spec, row.id, correctable=live).action].append(row)
+    return actions
+
+
+def _lines(
+    spec: Spec,
+    resolved: Resolved,
+    steps: Sequence[KnobState],
+    shown_node: str,
+    gpus: Sequence[str],
+    code: Code | None,
+    checkpoint: str | None,
 ) -> list[str]:
-    """The dry run for people. `where`: the node, whole; `devices`, `code`: as the node says; `checkpoint`: the path
-    that the first attempt resumes from, None for the beginning."""
+    dirty = " with uncommitted changes" if code and code.dirty else ""
     head = [
-        f"{spec.name} on {where}{f' as {spec.user}' if spec.user else ''}, in {spec.workdir}",
-        f"devices:    {devices}",
-        f"code:       {code}; when it has changed, an automatic restart "
+        f"{spec.name} on {shown_node}{f' as {spec.user}' if spec.user else ''}, in {spec.workdir}",
+        f"devices:    {_devices(spec, gpus)}",
+        f"code:       {(code and code.head) or 'as it lies there'}{dirty}; when it has changed, an automatic restart "
         f"{'waits for a person' if spec.code == 'hold' else 'takes the new code'}",
         f"command:    {_command(resolved)}",
         f"config:     {_config(spec, resolved)}",
@@ -39,7 +97,7 @@ def consent(
     ]
     budget = spec.budget
     tail = [
-        *_policy(spec, ladder),
+        *_policy(spec, steps),
         f"budget:     {budget.corrections} corrections and {budget.without_progress} launches of one configuration "
         f"without a new checkpoint, {budget.per_day} restarts a day, {budget.total} in all",
         f"stop:       {spec.stop.signal}, then TERM after {spec.stop.grace_s:g} s "
@@ -47,8 +105,16 @@ def consent(
         "will never: restart what a person stopped; start a configuration proved bad; start anew over checkpoints;",
         "            edit your files; touch checkpoints, data, caches or processes that are not this run's",
     ]
-    knobs = _ladder_lines(ladder, MAX_LINES - len(head) - len(tail))
+    knobs = _ladder_lines(steps, MAX_LINES - len(head) - len(tail))
     return [line if len(line) <= MAX_COLUMNS else f"{line[: MAX_COLUMNS - 1]}…" for line in [*head, *knobs, *tail]]
+
+
+def _devices(spec: Spec, gpus: Sequence[str]) -> str:
+    if not gpus:
+        return "none is known"
+    if spec.gpus == "all":
+        return ", ".join(gpus)
+    return ", ".join(gpus[index] if index < len(gpus) else f"{index} (there is no such one)" for index in spec.gpus)
 
 
 def _command(resolved: Resolved) -> str:
@@ -106,17 +172,15 @@ def _knob_line(number: int, state: KnobState) -> str:
     return f"  {number} {knob.key} {steps}{partner}{training}, for {relieves}"
 
 
-def _policy(spec: Spec, ladder: Sequence[KnobState]) -> list[str]:
-    actions: dict[Action, list[Cause]] = {"restart": [], "alert": [], "shadow": []}
-    for row in catalogue().values():
-        if row.retry is Retry.NONE or row.id == "resume_failed":
-            continue
-        live = any(state.live and {row.id, row.family} & set(state.knob.relieves) for state in ladder)
-        actions[permission(spec, row.id, correctable=live).action].append(row)
+def _policy(spec: Spec, steps: Sequence[KnobState]) -> list[str]:
+    actions = permissions(spec, steps)
     lines = _wrapped(f"restarts by itself for: {_grouped(actions['restart']) or 'nothing'}")
     if actions["shadow"]:
         lines += _wrapped(f"only says what it would do for: {_grouped(actions['shadow'])}")
-    return [*lines, "tells a person and changes nothing: for everything else"]
+    return [
+        *lines,
+        "for everything else it tells a person and changes nothing; a resume that went wrong it stops before the save",
+    ]
 
 
 def _wrapped(text: str) -> list[str]:

@@ -24,8 +24,6 @@ class RemedyContext(Noun):
     """Attempt number to the step of the newest complete checkpoint when it was launched (None: there was none)."""
     checkpoint_seen_at: Moment | None = None
     """When the newest complete checkpoint was first seen whole; a change without failure waits for the next one."""
-    stopped_for: str | None = None
-    """The cause for which Vigil itself stopped the attempt that has ended now (`StopAttempt.cause`)."""
     code_now: Code | None = None
     """The code in the work folder at present, where it is known."""
 
@@ -33,3 +31,8 @@ class RemedyContext(Noun):
     def whole(self) -> tuple[Checkpoint, ...]:
         """The complete checkpoints, newest last."""
         return tuple(sorted((each for each in self.checkpoints if each.complete), key=lambda each: each.step))
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest complete checkpoint."""
+        return self.whole[-1] if self.whole else None

@@ -28,6 +28,7 @@ def decide(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledge
     allows it, there is a way to resume (or nothing to lose), and no person has said otherwise. A living attempt is
     stopped only for a failed resume, or where the policy says `restart` for a state that is proved; and where a
     person wants the run stopped: then `StopAttempt(then="stopped")` also stands for an attempt that has ended.
+    An attempt that Vigil itself stopped for a state (a hang, a NaN) has that state as the cause of its final verdict.
     """
     if not run.attempts or run.state in ENDED:
         return Wait(sentence=_rest(run))
@@ -37,7 +38,7 @@ def decide(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledge
         return StopAttempt(sentence="Stopped, as a person asked.", then="stopped")
     if context.request:
         return Wait(sentence=f"A person asked for `{context.request}`; nothing else is done beside it.")
-    row = _row(context.stopped_for if verdict.final and context.stopped_for else verdict.cause)
+    row = _row(verdict.cause)
     case = Case(run, spec, context, verdict, row, ledger, now)
     if not verdict.final:
         return _restrained(case, _alive(case))
@@ -66,7 +67,7 @@ def _row(cause_id: str) -> Cause:
 
 def _ended(case: Case) -> Decision:
     row = case.row
-    if row.retry is Retry.NONE and case.context.stopped_for is None:
+    if row.retry is Retry.NONE and (row.role != "state" or row.id in QUIET):
         return GiveUp(sentence=f"It ended, and the last that is known of it is `{row.id}`.")
     can_correct = correctable(case)
     allowed = permission(case.spec, row.id, correctable=can_correct)

@@ -20,7 +20,7 @@ class Seen(Noun):
     """When the present attempt first completed a step that the one before had not completed."""
 
 
-def receipt(previous: Attempt, current: Attempt, seen: Seen) -> Receipt:
+def receipt(previous: Attempt, current: Attempt, seen: Seen = Seen()) -> Receipt:
     """Cost and effect of going from `previous` to `current`, as far as it is known by now.
 
     Steps lost are those that were completed twice. Seconds lost run from the last completed step of `previous` to

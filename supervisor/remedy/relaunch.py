@@ -13,7 +13,7 @@ from supervisor.model.spec import Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.advice import advice
 from supervisor.remedy.budget import backoff, refusal
-from supervisor.remedy.configuration import resolve
+from supervisor.remedy.configuration import configuration_of, resolve
 from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.correction import NUMERICS, Proposal, propose, turns_written
 from supervisor.remedy.knobs import ladder
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
     def configuration(self) -> Configuration:
         """As the attempt was launched, before its resume recipe; InvalidInput where that cannot be had any more."""
-        return Configuration.of(self.spec, self.context.file_text).turned(self.attempt.overrides)
+        return configuration_of(self.spec, file_text=self.context.file_text, overrides=self.attempt.overrides)
 
 
 class _Plan(NamedTuple):
