@@ -1,0 +1,118 @@
+"""Effects: what a decision asks of the node. Building the calls is here, when to make them is the watch's."""
+
+import shlex
+from datetime import datetime
+
+from supervisor.control.facts import Facts
+from supervisor.model.run import Attempt, Code
+from supervisor.model.spec import Spec
+from supervisor.node.link import Link
+from supervisor.probe.wire import COLUMNS, ROWS, CheckpointPlan, LaunchArgs, LaunchReply, StopArgs, StopReply
+from supervisor.remedy.configuration import Resolved, resolve
+
+MAX_CONFIG_BYTES = 1024 * 1024
+
+
+async def configuration_text(link: Link, spec: Spec) -> str | None:
+    """The text of the spec's configuration file on the node; None where the spec names none.
+
+    NotFound or InvalidInput of the probe where it cannot be read; NodeUnreachable where nobody can say.
+    """
+    if spec.config is None or spec.config.file is None:
+        return None
+    found = await link.read(spec.config.file, 0, MAX_CONFIG_BYTES, base=spec.workdir)
+    return found.data.decode("utf-8", "surrogateescape")
+
+
+async def launch(
+    link: Link, run_id: str, token: int, spec: Spec, attempt: Attempt, facts: Facts, gpus: list[str] | None
+) -> tuple[LaunchReply, Resolved]:
+    """Starts the attempt, once however often it is asked: the node's fence answers `already`.
+
+    The claim goes first, so that no older owner can start or stop anything from here on.
+    """
+    resolved = resolve(
+        spec,
+        attempt.overrides,
+        file_text=await configuration_text(link, spec),
+        checkpoint=facts.resumed_path,
+        attempt_no=attempt.no,
+    )
+    await link.claim(run_id, token)
+    args = launch_args(run_id, token, spec, attempt.no, resolved, gpus)
+    return await link.launch(args, resolved.config_text or b""), resolved
+
+
+def launch_args(
+    run_id: str, token: int, spec: Spec, attempt_no: int, resolved: Resolved, gpus: list[str] | None
+) -> LaunchArgs:
+    """All that the node needs to start and later observe this attempt."""
+    plan = spec.checkpoint
+    return LaunchArgs(
+        run=run_id,
+        attempt=attempt_no,
+        token=token,
+        command=resolved.command if isinstance(resolved.command, str) else list(resolved.command),
+        setup=setup_text(spec),
+        workdir=spec.workdir,
+        env=dict(resolved.env),
+        unset=list(resolved.unset),
+        config_path=resolved.config_path,
+        config_name=resolved.config_name,
+        config_beside=resolved.config_beside,
+        metrics=spec.metrics,
+        checkpoint=CheckpointPlan(path=plan.path, step=plan.step, complete=plan.complete) if plan else None,
+        gpus=gpus,
+        columns=COLUMNS,
+        rows=ROWS,
+    )
+
+
+def setup_text(spec: Spec) -> str | None:
+    """The preamble: conda and venv are sugar for lines of it, before the person's own."""
+    lines: list[str] = []
+    if spec.conda:
+        lines.append(f'eval "$(conda shell.bash hook)" && conda activate {_quoted(spec.conda)}')
+    if spec.venv:
+        lines.append(f". {_quoted(spec.venv.rstrip('/') + '/bin/activate')}")
+    if spec.setup:
+        lines.append(spec.setup)
+    return "\n".join(lines) or None
+
+
+async def stop(link: Link, run_id: str, token: int, attempt_no: int, spec: Spec, why: str) -> StopReply:
+    """Ends what is provably the attempt's: the polite signal, then TERM, then KILL."""
+    await link.claim(run_id, token)
+    return await link.stop(
+        StopArgs(
+            run=run_id,
+            attempt=attempt_no,
+            token=token,
+            signal=spec.stop.signal,
+            grace_s=spec.stop.grace_s,
+            save_grace_s=spec.stop.save_grace_s,
+            why=why,
+        )
+    )
+
+
+def launched(attempt: Attempt, facts: Facts, reply: LaunchReply, resolved: Resolved, now: datetime) -> Attempt:
+    """The attempt as the node confirmed it."""
+    return attempt.model_copy(
+        update={
+            "state": "running",
+            "started_at": now,
+            "code": Code(head=reply["code"].get("head"), dirty=reply["code"].get("dirty")),
+            "config": resolved.values,
+            "env": dict(resolved.env),
+            "command": resolved.command,
+            "resumed_from": attempt.resumed_from if facts.resumed_path else None,
+        }
+    )
+
+
+def _quoted(text: str) -> str:
+    """`text` as one word of the shell; a leading `~/` stays the home folder."""
+    if text.startswith("~/"):
+        return '"$HOME"/' + shlex.quote(text[2:])
+    return shlex.quote(text)

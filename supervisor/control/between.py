@@ -1,0 +1,192 @@
+"""Between two attempts: what comes next, and how it is written down before anything is started. Pure."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from supervisor.control import link_events
+from supervisor.control.context import remedy_context, seen_run
+from supervisor.control.facts import Facts
+from supervisor.control.written import Written, moved, with_attempt, with_facts, written
+from supervisor.model.decision import Decision, Finish, Restart
+from supervisor.model.event import EventType
+from supervisor.model.run import Attempt, Correction, RunState, Turn
+from supervisor.probe.wire import LaunchReply
+from supervisor.remedy.configuration import Resolved, resolve, value_at
+from supervisor.remedy.decide import decide
+from supervisor.remedy.ledger import ledger_of
+from supervisor.store.records import AttemptRecord, NewEvent, Request, RunRecord
+
+FIRST_HYPOTHESIS = "It runs as it is written."
+
+
+def next_plan(record: RunRecord, now: datetime) -> Decision:
+    """What is to be done while no attempt lives: a person's request first, else remedy's decision, made anew."""
+    if record.request is not None:
+        return asked_plan(record, record.request)
+    if not record.run.attempts:
+        return Restart(sentence="First launch.", hypothesis=FIRST_HYPOTHESIS)
+    if record.run.verdict is None:
+        return _again(record, "The attempt before never started.")
+    ledger = ledger_of(record.run.attempts, resume=record.spec.resume)
+    return decide(seen_run(record), record.spec, remedy_context(record), record.run.verdict, ledger, now)
+
+
+def asked_plan(record: RunRecord, request: Request) -> Restart:
+    """The launch that a person asked for: from the newest whole checkpoint, with the turns that stand and the asked."""
+    plan = _again(record, request.why or f"{request.by} asked for it.")
+    if not request.overrides:
+        return plan
+    return plan.model_copy(update={"overrides": {**plan.overrides, **request.overrides}})
+
+
+def planned(record: RunRecord, plan: Restart, config_text: str | None, now: datetime) -> Written:
+    """The next attempt's row, before its launch. InvalidInput where its configuration cannot be rendered."""
+    number = max((attempt.no for attempt in record.run.attempts), default=0) + 1
+    resolved = resolve(
+        record.spec, plan.overrides, file_text=config_text, checkpoint=plan.checkpoint, attempt_no=number
+    )
+    request = record.request
+    attempt = Attempt(
+        no=number,
+        state="launching",
+        by=request.by if request else "vigil",
+        why=(request.why if request else None) or plan.sentence,
+        config=resolved.values,
+        env=dict(resolved.env),
+        command=resolved.command,
+        hypothesis=plan.hypothesis,
+        correction=plan.correction or _by_hand(record, plan, config_text),
+        resumed_from=plan.checkpoint_step if plan.checkpoint else None,
+        overrides=plan.overrides,
+    )
+    newest = remedy_context(record).checkpoint
+    facts = Facts(
+        resumed_path=plan.checkpoint,
+        checkpoint_at_launch=newest.step if newest else None,
+        checkpoints=remedy_context(record).checkpoints,
+        file_text=config_text,
+    )
+    row = with_facts(AttemptRecord(attempt=attempt), facts)
+    state = RunState.RESTARTING if record.run.attempts else RunState.LAUNCHING
+    after = replace(moved(with_attempt(record, row), state, None, now), request=None)
+    return written(record, after, now, row)
+
+
+def started(
+    record: RunRecord,
+    last: AttemptRecord,
+    facts: Facts,
+    reply: LaunchReply,
+    resolved: Resolved,
+    attempt: Attempt,
+    now: datetime,
+) -> Written:
+    """The node confirmed the launch."""
+    row = replace(last, attempt=attempt, boot_id=reply["boot_id"])
+    row = with_facts(
+        row,
+        facts.model_copy(
+            update={"folder": reply["folder"], "config_path": reply["config_path"], "last_checked_at": now}
+        ),
+    )
+    correction = attempt.correction.model_dump(mode="json", by_alias=True) if attempt.correction else None
+    event = NewEvent(
+        type=EventType.ATTEMPT_LAUNCHED,
+        at=now,
+        attempt=attempt.no,
+        data={
+            "no": attempt.no,
+            "by": attempt.by,
+            "why": attempt.why,
+            "hypothesis": attempt.hypothesis,
+            "correction": correction,
+            "resumed_from": attempt.resumed_from,
+            "state": reply["state"],
+            "diff": resolved.diff,
+        },
+    )
+    # The verdict of the attempt before has done its work; the new one has none until it was looked at.
+    after = moved(with_attempt(replace(record, blind_since=None), row), RunState.RUNNING, None, now, verdict=None)
+    return written(record, after, now, row, events=(*link_events.back(record, now), event))
+
+
+def found_started(record: RunRecord, last: AttemptRecord, now: datetime) -> Written:
+    """A launch that was to be given up had been carried out: it is an attempt that lives, and is stopped as one."""
+    attempt = last.attempt.model_copy(update={"state": "running", "started_at": now})
+    row = replace(last, attempt=attempt)
+    return written(record, with_attempt(record, row), now, row)
+
+
+def settled(record: RunRecord, decision: Decision, now: datetime) -> Written:
+    """A decision, made between attempts, that launches nothing."""
+    state = RunState.FINISHED if isinstance(decision, Finish) else RunState.FAILED
+    if decision.kind == "hold":
+        state = RunState.HELD
+    reason = None if isinstance(decision, Finish) else decision.sentence
+    after = replace(moved(record, state, reason, now), request=None)
+    return written(record, after, now)
+
+
+def failed(record: RunRecord, why: str, now: datetime) -> Written:
+    """The next attempt cannot even be written down."""
+    return written(record, replace(moved(record, RunState.FAILED, why, now), request=None), now)
+
+
+def never_started(record: RunRecord, last: AttemptRecord, why: str, now: datetime) -> Written:
+    """The attempt's row stands, but the node never started it and never will."""
+    attempt = last.attempt.model_copy(update={"state": "ended", "ended_at": now})
+    row = replace(last, attempt=attempt, ended=True)
+    stopped_ = record.run.desired == "stopped"
+    state = RunState.STOPPED if stopped_ else RunState.FAILED
+    after = moved(with_attempt(record, row), state, None if stopped_ else why, now)
+    event = NewEvent(type=EventType.ATTEMPT_ENDED, at=now, attempt=attempt.no, data={"started": False, "why": why})
+    return written(record, replace(after, request=None), now, row, events=(event,))
+
+
+def stopped(record: RunRecord, now: datetime) -> Written:
+    """A person wants it stopped and nothing lives."""
+    return written(record, replace(moved(record, RunState.STOPPED, None, now), request=None), now)
+
+
+def reasoned(record: RunRecord, why: str, now: datetime) -> Written:
+    """The same state, another reason."""
+    state = record.run.state
+    if record.run.attempts and record.run.attempts[-1].state == "ended" and state is RunState.RESTARTING:
+        state = RunState.PENDING
+    return written(record, moved(record, state, why, now), now)
+
+
+def released(record: RunRecord, now: datetime) -> Written:
+    """The hold's time is over."""
+    return written(record, moved(record, record.run.state, record.run.reason, now, hold=None), now)
+
+
+def _again(record: RunRecord, why: str) -> Restart:
+    """The last point once more, from the newest whole checkpoint where there is a way to resume."""
+    context = remedy_context(record)
+    overrides = record.run.attempts[-1].overrides if record.run.attempts else {}
+    resumes = record.spec.resume is not None and record.spec.resume != "scratch" and context.checkpoint is not None
+    return Restart(
+        sentence=why,
+        hypothesis=FIRST_HYPOTHESIS if not record.run.attempts else why,
+        overrides=dict(overrides),
+        checkpoint=context.checkpoint.path if resumes and context.checkpoint else None,
+        checkpoint_step=context.checkpoint.step if resumes and context.checkpoint else None,
+    )
+
+
+def _by_hand(record: RunRecord, plan: Restart, config_text: str | None) -> Correction | None:
+    """A person's turns, recorded like a correction."""
+    request = record.request
+    if request is None or not request.overrides:
+        return None
+    before = record.run.attempts[-1].overrides if record.run.attempts else {}
+    turns = tuple(
+        Turn(
+            key=key,
+            from_=before[key] if key in before else value_at(record.spec, key, file_text=config_text),
+            to=plan.overrides[key],
+        )
+        for key in request.overrides
+    )
+    return Correction(turns=turns, reason=request.why or f"by hand ({request.by})")

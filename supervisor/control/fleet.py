@@ -1,0 +1,338 @@
+"""The fleet: which runs are this daemon's, and what people ask of them. The API calls only this and the store."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import structlog
+
+from supervisor.control import act
+from supervisor.control.nodes import LOCAL, Nodes
+from supervisor.control.watch import Surroundings, Watch
+from supervisor.control.written import last_of
+from supervisor.model.errors import CallRefused, Conflict, InvalidInput, NodeUnreachable, NotFound
+from supervisor.model.node import NodeSpec
+from supervisor.model.observation import Screen
+from supervisor.model.reading import parse_spec, unsupported
+from supervisor.model.run import ENDED, Call, Hold, NodeView, Run, RunState
+from supervisor.model.settings import Settings
+from supervisor.model.spec import Action, Scalar, Spec
+from supervisor.node import check, host_key
+from supervisor.node.link import Link, LinkOptions
+from supervisor.node.reach import attach_argv
+from supervisor.remedy.configuration import configuration_of
+from supervisor.remedy.consent import Consent, consent
+from supervisor.remedy.knobs import ladder
+from supervisor.store.records import KEEP, Keep, Request, RunRecord
+from supervisor.store.store import Store
+
+_log = structlog.get_logger(__name__)
+TICK_S = 1.0
+"""How often the fleet looks whether every run that needs a watch has one."""
+READY_WITHIN_S = 15.0
+"""A fleet that has not looked for so long is not ready."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    watch: Watch
+    task: asyncio.Task[None]
+
+
+class Fleet:
+    """Runs, their watches, and the nodes they live on."""
+
+    def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
+        """Nothing is started before `start`."""
+        self.store = store
+        self._settings = settings
+        self._now = now
+        self._nodes = Nodes(
+            LinkOptions(
+                data_folder=settings.data_folder, ssh_config=settings.ssh_config, known_hosts=settings.known_hosts
+            ),
+            on_back=self._node_is_back,
+        )
+        self._watched: dict[str, _Watched] = {}
+        self._node_of: dict[str, str] = {}
+        self._keeper: asyncio.Task[None] | None = None
+        self._last_tick: datetime | None = None
+
+    # --- the daemon's life ----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Opens the links and adopts every run that has not ended for good."""
+        await self._nodes.open(LOCAL)
+        for spec in await self.store.nodes():
+            await self._nodes.open(spec)
+        await self._tick()
+        self._keeper = asyncio.create_task(self._keep(), name="fleet")
+
+    async def close(self) -> None:
+        """Ends watches and links. No run is touched: they go on without us."""
+        tasks = [watched.task for watched in self._watched.values()]
+        if self._keeper:
+            tasks.append(self._keeper)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._nodes.close()
+
+    def readiness(self) -> dict[str, bool]:
+        """What must hold for the daemon to be of use. One dead node does not make it unready."""
+        recent = self._last_tick is not None and (self._now() - self._last_tick).total_seconds() < READY_WITHIN_S
+        return {"fleet": recent}
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
+        """A new run from a spec: InvalidInput, NotFound (its node) or Conflict (its name); then nothing was created."""
+        spec = self._read(data)
+        record = await self.store.create_run(spec, data, by=by, now=self._now(), idempotency_key=idempotency_key)
+        self._watch(record.run)
+        return self._seen(record.run)
+
+    async def preview(self, data: dict[str, Any]) -> Consent:
+        """What creating it would mean: the consent. Nothing is created, nothing started."""
+        spec = self._read(data)
+        link = self._nodes.link(spec.node)
+        text = await act.configuration_text(link, spec)
+        facts = self._nodes.facts(spec.node)
+        return consent(
+            spec,
+            shown_node=self._nodes.spec(spec.node).shown,
+            gpus=tuple(f"{gpu.index}: {gpu.name}" for gpu in facts.gpus) if facts else (),
+            file_text=text,
+            steps=ladder(spec, configuration_of(spec, file_text=text)),
+        )
+
+    async def run(self, key: str) -> Run:
+        """By id or name; NotFound names the nearest."""
+        return self._seen((await self.store.load_run(key)).run)
+
+    async def runs(
+        self, *, limit: int, cursor: str | None, state: RunState | None, node: str | None, q: str | None
+    ) -> tuple[list[Run], str | None]:
+        """A page of runs, newest first, and the next page's cursor."""
+        found, following = await self.store.list_runs(limit=limit, cursor=cursor, state=state, node=node, q=q)
+        return [self._seen(run) for run in found], following
+
+    async def call(
+        self,
+        key: str,
+        call: Call,
+        *,
+        by: str,
+        why: str | None = None,
+        overrides: dict[str, Scalar] | None = None,
+        at: Literal["now", "checkpoint"] = "now",
+        until: datetime | None = None,
+    ) -> Run:
+        """Records what a person asks for; the watch carries it out. Conflict where the state does not allow it."""
+        record = await self.store.load_run(key)
+        run_id, now = record.run.id, self._now()
+        match call:
+            case "delete":
+                return await self._delete(record, by)
+            case "hold":
+                hold = Hold(by=by, why=why or "asked for", until=until)
+                record = await self.store.request(run_id, None, call=call, by=by, why=why, now=now, hold=hold)
+            case "release":
+                record = await self.store.request(run_id, None, call=call, by=by, why=why, now=now, hold=None)
+            case "start" | "stop" | "restart":
+                self._check_overrides(record.spec, overrides or {})
+                request = Request(kind=call, by=by, why=why, overrides=overrides or {}, at=at, requested_at=now)
+                record = await self.store.request(
+                    run_id,
+                    request,
+                    call=call,
+                    now=now,
+                    desired="stopped" if call == "stop" else "running",
+                    state=_asked_state(record, request),
+                )
+        self._watch(record.run).wake()
+        return self._seen(record.run)
+
+    async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
+        """Another policy for one cause, family or retry class, from now on."""
+        record = await self.store.load_run(key)
+        data = {**record.run.spec, "policy": {**record.run.spec.get("policy", {}), cause: to}}
+        parse_spec(data, source="the policy")
+        record = await self.store.change_spec(record.run.id, data, by=by, now=self._now())
+        self._watch(record.run).wake()
+        return self._seen(record.run)
+
+    async def screen(self, key: str) -> Screen:
+        """What the run's terminal shows now; NotFound before the first attempt."""
+        record, link = await self._attempt(key)
+        last = last_of(record)
+        assert last is not None
+        return await link.screen(record.run.id, last.attempt.no)
+
+    async def attach_argv(self, key: str, *, write: bool) -> list[str]:
+        """The command that attaches a terminal of the control host; read-only unless `write`."""
+        record, link = await self._attempt(key)
+        last = last_of(record)
+        assert last is not None
+        argv = await link.session(record.run.id, last.attempt.no)
+        return attach_argv(self._nodes.spec(record.run.node), argv if write else [*argv, "-r"])
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    async def add_node(self, spec: NodeSpec, *, by: str) -> NodeView:
+        """A new node; Conflict where the name is taken. Whether it can be reached shows in its link."""
+        if spec.name == LOCAL.name:
+            raise Conflict("`local` is this machine and always there.", remedy="Choose another name.")
+        await self.store.add_node(spec, by=by, now=self._now())
+        await self._nodes.open(spec)
+        return self._nodes.view(spec.name)
+
+    async def remove_node(self, name: str, *, by: str) -> None:
+        """Forgets a node; Conflict while runs live on it."""
+        if name == LOCAL.name:
+            raise Conflict("`local` is this machine and always there.")
+        self._nodes.link(name)
+        await self.store.remove_node(name, by=by, now=self._now())
+        await self._nodes.drop(name)
+
+    async def node(self, name: str) -> NodeView:
+        """By name; NotFound names the nearest."""
+        return self._nodes.view(name)
+
+    async def nodes(self) -> list[NodeView]:
+        """All of them, `local` first."""
+        return [self._nodes.view(name) for name in self._nodes.names()]
+
+    async def check_node(self, spec_or_name: NodeSpec | str) -> list[check.CheckRow]:
+        """What is there and what is missing, with the command that mends it."""
+        spec = self._nodes.spec(spec_or_name) if isinstance(spec_or_name, str) else spec_or_name
+        return await check.check(spec, self._nodes.options)
+
+    async def host_key(self, spec: NodeSpec) -> host_key.HostKey:
+        """The key that the node's sshd shows, for a person to compare and pin."""
+        return await host_key.host_key(spec, self._nodes.options)
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _read(self, data: dict[str, Any]) -> Spec:
+        spec = parse_spec(data)
+        unsupported(spec)
+        self._nodes.link(spec.node)
+        return spec
+
+    def _check_overrides(self, spec: Spec, overrides: dict[str, Scalar]) -> None:
+        for key in overrides:
+            kind, dot, rest = key.partition(".")
+            if kind not in {"env", "config", "args"} or not dot or not rest:
+                raise InvalidInput(
+                    f"{key!r} names no setting.", remedy="Write env.NAME, config.PATH or args.--flag, then =VALUE."
+                )
+            if kind == "config" and not spec.config_is_used:
+                raise InvalidInput(
+                    f"{key!r} would change nothing: the command does not use {{config}}.",
+                    remedy="Put {config} into the command or an environment variable of the spec.",
+                )
+
+    async def _attempt(self, key: str) -> tuple[RunRecord, Link]:
+        record = await self.store.load_run(key)
+        if last_of(record) is None:
+            raise NotFound(f"{record.run.name} was never launched.")
+        return record, self._nodes.link(record.run.node)
+
+    async def _delete(self, record: RunRecord, by: str) -> Run:
+        await self.store.delete_run(record.run.id, by=by, now=self._now())
+        if watched := self._watched.pop(record.run.id, None):
+            watched.task.cancel()
+        try:
+            await self._nodes.link(record.run.node).forget(record.run.id)
+        except (NodeUnreachable, CallRefused, NotFound) as error:
+            # The run is gone from here all the same; its small files stay on the node until somebody clears them.
+            _log.warning("run.files_left", run=record.run.name, node=record.run.node, error=str(error))
+        return self._seen(record.run)
+
+    def _seen(self, run: Run) -> Run:
+        return run.model_copy(update={"link": self._nodes.state(run.node)})
+
+    def _watch(self, run: Run) -> Watch:
+        """The run's watch; a new one where none is at work."""
+        watched = self._watched.get(run.id)
+        if watched is not None and not watched.task.done():
+            return watched.watch
+        around = Surroundings(
+            store=self.store, link=self._nodes.link(run.node), run_url=self._run_url, gpus=self._gpus, now=self._now
+        )
+        watch = Watch(run.id, around)
+        task = asyncio.create_task(watch.run(), name=f"watch {run.name}")
+        task.add_done_callback(_said_if_broken)
+        self._watched[run.id] = _Watched(watch, task)
+        self._node_of[run.id] = run.node
+        return watch
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                await self._tick()
+            except Exception:
+                # The keeper outlives whatever a tick stumbles over: the next one tries again, and says it again.
+                _log.exception("fleet.tick_failed")
+
+    async def _tick(self) -> None:
+        """Every run that needs a watch has one; a watch that broke is replaced."""
+        for run_id in await self.store.living_runs():
+            watched = self._watched.get(run_id)
+            if watched is None or watched.task.done():
+                record = await self.store.load_run(run_id)
+                if record.request is not None or record.run.state not in ENDED:
+                    self._watch(record.run)
+        for run_id in [run_id for run_id, watched in self._watched.items() if watched.task.done()]:
+            del self._watched[run_id]
+            self._node_of.pop(run_id, None)
+        self._last_tick = self._now()
+
+    def _node_is_back(self, name: str) -> None:
+        for run_id, node in self._node_of.items():
+            if node == name and (watched := self._watched.get(run_id)):
+                watched.watch.wake()
+
+    def _run_url(self, run: Run) -> str:
+        base = self._settings.public_url or f"http://{self._settings.listen}"
+        return f"{base}/#/runs/{run.id}"
+
+    def _gpus(self, run: Run) -> list[str] | None:
+        """UUIDs for CUDA_VISIBLE_DEVICES; None where the node has no devices or never told."""
+        facts = self._nodes.facts(run.node)
+        if facts is None or not facts.gpus:
+            return None
+        wanted = run.spec.get("gpus", "all")
+        by_index = {gpu.index: gpu.uuid for gpu in facts.gpus}
+        if wanted == "all":
+            return [by_index[index] for index in sorted(by_index)]
+        missing = [index for index in wanted if index not in by_index]
+        if missing:
+            raise InvalidInput(
+                f"{run.node} has no GPU {', '.join(map(str, missing))}; it has {sorted(by_index)}.",
+                remedy="Change `gpus` in the spec.",
+            )
+        return [by_index[index] for index in wanted]
+
+
+def _asked_state(record: RunRecord, request: Request) -> RunState | Keep:
+    """What the run is from the moment that a person asked."""
+    last = last_of(record)
+    lives = last is not None and not last.ended
+    match request.kind:
+        case "stop":
+            return RunState.STOPPING if lives else RunState.STOPPED
+        case "restart" if lives:
+            # Until the next checkpoint it simply runs on.
+            return RunState.RESTARTING if request.at == "now" else KEEP
+        case _:
+            return RunState.PENDING
+
+
+def _said_if_broken(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        _log.error("watch.broken", watch=task.get_name(), exc_info=error)

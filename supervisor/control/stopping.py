@@ -1,0 +1,51 @@
+"""Stopping an attempt: when it is due, and the intent that is written before the first signal. Pure."""
+
+from datetime import datetime
+
+from supervisor.control.written import Written, facts_of, moved, with_attempt, with_facts, written
+from supervisor.model.run import RunState
+from supervisor.store.records import AttemptRecord, RunRecord
+
+
+def is_due(record: RunRecord, last: AttemptRecord) -> bool:
+    """Whether the living attempt is to be stopped and no intent to do so is on record yet."""
+    facts = facts_of(last)
+    if facts.stop_begun_at is not None:
+        return False
+    if facts.stopping_for is not None:
+        # A hold keeps Vigil's own hands off; a person's stop is not Vigil's own.
+        return record.run.hold is None
+    request = record.request
+    if record.run.desired == "stopped":
+        return True
+    if request is None or request.kind != "restart":
+        return False
+    return request.at == "now" or _checkpoint_since(record, last)
+
+
+def is_begun(last: AttemptRecord) -> bool:
+    """The intent is on record and the end is not."""
+    return facts_of(last).stop_begun_at is not None and not last.ended
+
+
+def why(record: RunRecord, last: AttemptRecord) -> str:
+    """What the node writes beside the intent."""
+    facts = facts_of(last)
+    if record.request is not None:
+        return f"{record.request.kind} by {record.request.by}"
+    return facts.stopping_for.verdict.cause if facts.stopping_for else "stop"
+
+
+def intended(record: RunRecord, last: AttemptRecord, now: datetime) -> Written:
+    """The intent; the signal comes after this is stored."""
+    row = with_facts(last, facts_of(last).model_copy(update={"stop_begun_at": now}))
+    restarts = record.run.desired == "running" and record.request is not None
+    state = RunState.RESTARTING if restarts else RunState.STOPPING
+    after = moved(with_attempt(record, row), state, record.run.reason or why(record, last), now)
+    return written(record, after, now, row)
+
+
+def _checkpoint_since(record: RunRecord, last: AttemptRecord) -> bool:
+    """A whole checkpoint was first seen after the request."""
+    seen_at = facts_of(last).checkpoint_seen_at
+    return seen_at is not None and record.request is not None and seen_at > record.request.requested_at

@@ -1,0 +1,72 @@
+"""What one turn writes: the record before and after, and what goes with it in the same transaction. Pure."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from supervisor.control.facts import Facts
+from supervisor.model.event import EventType
+from supervisor.model.observation import Slice
+from supervisor.model.run import RunState
+from supervisor.store.records import AttemptRecord, NewEvent, RunRecord, SeriesPoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """One guarded write. It holds against `before`'s version only."""
+
+    before: RunRecord
+    after: RunRecord
+    attempts: tuple[AttemptRecord, ...] = ()
+    """Rows of attempts that changed."""
+    log: tuple[int, Slice] | None = None
+    series: tuple[SeriesPoint, ...] = ()
+    events: tuple[NewEvent, ...] = ()
+
+
+def moved(record: RunRecord, state: RunState, reason: str | None, now: datetime, **more: Any) -> RunRecord:
+    """The record with the run in `state`, for `reason`; `more` are further fields of the run."""
+    changes = {"state": state, "reason": reason, **more}
+    if all(getattr(record.run, name) == value for name, value in changes.items()):
+        return record
+    return replace(record, run=record.run.model_copy(update={**changes, "updated_at": now}))
+
+
+def state_events(before: RunRecord, after: RunRecord, now: datetime) -> tuple[NewEvent, ...]:
+    """The event of a change of state, where there was one."""
+    old, new = before.run, after.run
+    if old.state == new.state:
+        return ()
+    data = {"from": old.state.value, "to": new.state.value, "reason": new.reason}
+    attempt_no = new.attempts[-1].no if new.attempts else None
+    return (NewEvent(type=EventType.RUN_STATE, at=now, attempt=attempt_no, data=data),)
+
+
+def with_attempt(record: RunRecord, changed: AttemptRecord) -> RunRecord:
+    """The record with this attempt in place of the one of its number, or appended."""
+    others = tuple(one for one in record.run.attempts if one.no != changed.attempt.no)
+    attempts = tuple(sorted((*others, changed.attempt), key=lambda one: one.no))
+    run = record.run.model_copy(update={"attempts": attempts, "restarts": max(0, len(attempts) - 1)})
+    return replace(record, run=run, records={**record.records, changed.attempt.no: changed})
+
+
+def facts_of(attempt: AttemptRecord) -> Facts:
+    """What the watch remembers of it."""
+    return Facts.model_validate(attempt.facts)
+
+
+def with_facts(attempt: AttemptRecord, facts: Facts) -> AttemptRecord:
+    """The attempt's row with these facts."""
+    return replace(attempt, facts=facts.model_dump(mode="json", exclude_defaults=True, by_alias=True))
+
+
+def written(
+    before: RunRecord, after: RunRecord, now: datetime, *attempts: AttemptRecord, events: tuple[NewEvent, ...] = ()
+) -> Written:
+    """A write without log or series, with the event of the state's change."""
+    return Written(before=before, after=after, attempts=attempts, events=(*events, *state_events(before, after, now)))
+
+
+def last_of(record: RunRecord) -> AttemptRecord | None:
+    """The newest attempt's row."""
+    return record.records[max(record.records)] if record.records else None
