@@ -1,0 +1,105 @@
+"""What a person asks of a run: start, stop, restart, hold, release, promote, rm."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from supervisor.cli.output import Json, is_terminal, out, print_json, say, state_text
+from supervisor.cli.specfile import key_values
+from supervisor.client import Vigil
+from supervisor.model.run import Run
+
+RunKey = Annotated[str, typer.Argument(metavar="RUN", help="Name or id.")]
+Why = Annotated[str | None, typer.Option("--message", "-m", metavar="WHY", help="Stands in the run's history.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(start)
+    app.command()(stop)
+    app.command()(restart)
+    app.command()(hold)
+    app.command()(release)
+    app.command()(promote)
+    app.command("rm")(remove)
+
+
+def start(run: RunKey, why: Why = None, json: Json = False) -> None:
+    """Lets a held, stopped or failed run go on with its next attempt."""
+    with Vigil() as vigil:
+        _show(vigil.start(run, why=why), json)
+
+
+def stop(run: RunKey, why: Why = None, json: Json = False) -> None:
+    """Ends the attempt politely: the spec's signal first, so that it may write a checkpoint."""
+    with Vigil() as vigil:
+        _show(vigil.stop(run, why=why), json)
+
+
+def restart(
+    run: RunKey,
+    why: Annotated[str, typer.Option("--message", "-m", metavar="WHY", help="Stands in the run's history.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="env.NAME, config.PATH or args.--flag; may be repeated."),
+    ] = None,
+    at_checkpoint: Annotated[bool, typer.Option("--at-checkpoint", help="Not now: at the next checkpoint.")] = False,
+    json: Json = False,
+) -> None:
+    """Ends the attempt and launches the next, with changes by hand."""
+    at: Literal["now", "checkpoint"] = "checkpoint" if at_checkpoint else "now"
+    with Vigil() as vigil:
+        _show(vigil.restart(run, set=key_values(settings or []), why=why, at=at), json)
+
+
+def hold(
+    run: RunKey,
+    why: Why = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="RFC 3339, with its zone.")] = None,
+    json: Json = False,
+) -> None:
+    """Vigil goes on watching, but launches nothing and stops nothing."""
+    with Vigil() as vigil:
+        _show(vigil.hold(run, why=why, until=until), json)
+
+
+def release(run: RunKey, why: Why = None, json: Json = False) -> None:
+    """Takes the hold back."""
+    with Vigil() as vigil:
+        _show(vigil.release(run, why=why), json)
+
+
+def promote(
+    run: RunKey,
+    cause: Annotated[str, typer.Argument(metavar="CAUSE", help="A cause, family, retry class or `default`.")],
+    to: Annotated[Literal["restart", "alert", "shadow"], typer.Argument(help="What Vigil may do about it.")],
+    json: Json = False,
+) -> None:
+    """Sets what Vigil may do about a cause from now on."""
+    with Vigil() as vigil:
+        _show(vigil.promote(run, cause, to), json)
+
+
+def remove(
+    run: RunKey,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Forgets a run that is not alive, with its log. Checkpoints stay where they are."""
+    if not yes and is_terminal():
+        typer.confirm(f"Forget the run {run} and its log?", abort=True, err=True)
+    with Vigil() as vigil:
+        gone = vigil.delete(run)
+    if json:
+        print_json(gone.model_dump(mode="json"))
+    else:
+        say(f"{gone.name} is forgotten.")
+
+
+def _show(run: Run, as_json: bool) -> None:
+    if as_json:
+        print_json(run.model_dump(mode="json"))
+        return
+    line = state_text(run.state)
+    held = f", held by {run.hold.by}: {run.hold.why}" if run.hold else ""
+    out().print(run.name, line, run.reason or "", end=held + "\n")

@@ -1,0 +1,44 @@
+"""`vigil run`: from a spec to a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from supervisor.cli.output import Json, out, print_json, say
+from supervisor.cli.specfile import lay_over, read_spec
+from supervisor.client import Vigil
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("run")(launch)
+
+
+def launch(
+    file: Annotated[Path, typer.Option("--file", "-f", metavar="SPEC", help="YAML, TOML or JSON; - is stdin.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would mean; create nothing, start nothing.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay over the spec; may be repeated.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Starts a run."""
+    spec = lay_over(read_spec(file), settings or [])
+    with Vigil() as vigil:
+        if dry_run:
+            consent = vigil.preview(spec)
+            if json:
+                print_json({"lines": consent.lines, "consent": consent.facts})
+            else:
+                for line in consent.lines:
+                    print(line)
+            return
+        run = vigil.create_run(spec)
+    if json:
+        print_json(run.model_dump(mode="json"))
+        return
+    out().print(run.name)
+    say(f"{run.state} on {run.node}. Go on with: vigil show {run.name}, vigil logs -f {run.name}")

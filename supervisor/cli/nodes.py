@@ -1,0 +1,166 @@
+"""`vigil node`: add, check, ls, rm."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from supervisor.cli.output import Json, is_terminal, print_json, print_table, say
+from supervisor.client import Vigil
+from supervisor.model.errors import HostKeyUnknown, InvalidInput
+from supervisor.model.node import NodeSpec
+from supervisor.model.reading import parse
+
+app = typer.Typer(help="Containers and machines where runs live.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+
+
+@app.command()
+def add(
+    name: Name,
+    address: Annotated[
+        str | None, typer.Argument(metavar="[USER@]HOST[:PORT]", help="Over SSH; without: this machine.")
+    ] = None,
+    pct: Annotated[str | None, typer.Option(metavar="ID", help="A Proxmox container on it.")] = None,
+    lxc: Annotated[str | None, typer.Option(metavar="NAME", help="An LXC container on it.")] = None,
+    incus: Annotated[str | None, typer.Option(metavar="NAME", help="An Incus container on it.")] = None,
+    docker: Annotated[str | None, typer.Option(metavar="NAME", help="A Docker container on it.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Any other command that enters the container.")
+    ] = None,
+    sudo: Annotated[bool, typer.Option("--sudo", help="Enter the container by `sudo -n`.")] = False,
+    user: Annotated[str | None, typer.Option(metavar="USER", help="Who runs live as, on the node.")] = None,
+    python: Annotated[str | None, typer.Option(metavar="PATH", help="Python >= 3.10 on the node.")] = None,
+    via: Annotated[str | None, typer.Option(metavar="HOST", help="A jump host.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Pin the host key that is shown, unasked.")] = False,
+    accept_key: Annotated[
+        str | None, typer.Option("--accept-key", metavar="FINGERPRINT", help="Pin the host key if it is this one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Adds a node, pins its host key once you have compared it, and checks what is there."""
+    kinds = {"pct": pct, "lxc": lxc, "incus": incus, "docker": docker}
+    spec = parse(
+        NodeSpec,
+        {
+            "name": name,
+            "ssh": ssh_of(address, via),
+            "container": container_of(kinds, prefix, sudo=sudo),
+            "user": user,
+            "python": python,
+        },
+        source="the node",
+    )
+    with Vigil() as vigil:
+        if spec.ssh is not None:
+            spec = _pinned(vigil, spec, yes=yes, accept=accept_key)
+        node = vigil.add_node(spec)
+        rows = vigil.check_node(name)
+    if json:
+        print_json(node | {"check": rows})
+        return
+    say(f"{name} is added: {node['shown']}")
+    _print_rows(rows)
+
+
+@app.command()
+def check(name: Name, json: Json = False) -> None:
+    """Looks at everything that Vigil needs on a node; says how to mend what is missing. Ends with 1 if any is."""
+    with Vigil() as vigil:
+        rows = vigil.check_node(name)
+    if json:
+        print_json({"name": name, "rows": rows})
+    else:
+        _print_rows(rows)
+    if not all(row["ok"] for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command("ls")
+def list_nodes(json: Json = False) -> None:
+    """Lists the nodes."""
+    with Vigil() as vigil:
+        nodes = vigil.nodes()
+    if json:
+        for node in nodes:
+            print_json(node)
+        return
+    print_table(("NAME", "WHERE", "SEEN", "GPUS", "SAYS"), (_row(node) for node in nodes))
+
+
+@app.command("rm")
+def remove(name: Name, json: Json = False) -> None:
+    """Forgets a node on which no run lives; nothing is removed there."""
+    with Vigil() as vigil:
+        vigil.remove_node(name)
+    if json:
+        print_json({"name": name, "removed": True})
+    else:
+        say(f"{name} is forgotten.")
+
+
+def ssh_of(address: str | None, via: str | None) -> dict[str, Any] | None:
+    """`[USER@]HOST[:PORT]` (IPv6 in brackets) as NodeSpec.ssh; None: this machine."""
+    if address is None:
+        if via:
+            raise InvalidInput("--via needs an address behind it.", remedy="vigil node add NAME USER@HOST --via JUMP")
+        return None
+    user, _, rest = address.rpartition("@")
+    host, colon, port = rest.rpartition(":")
+    if rest.startswith("[") and rest.endswith("]"):
+        host, port = rest[1:-1], ""
+    elif not colon or (rest.count(":") > 1 and not rest.startswith("[")):
+        host, port = rest, ""
+    else:
+        host = host.removeprefix("[").removesuffix("]")
+        if not port.isdecimal():
+            raise InvalidInput(f"{address}: {port!r} is no port.", remedy="Write [USER@]HOST[:PORT].")
+    return {"host": host, "port": int(port) if port else None, "user": user or None, "via": via}
+
+
+def container_of(kinds: dict[str, str | None], prefix: str | None, *, sudo: bool) -> dict[str, Any] | None:
+    """The container that the options name; InvalidInput for more than one."""
+    chosen = [(kind, name) for kind, name in kinds.items() if name is not None]
+    if len(chosen) + (prefix is not None) > 1:
+        raise InvalidInput(
+            "More than one container is named.", remedy="Give one of --pct --lxc --incus --docker --prefix."
+        )
+    if prefix is not None:
+        return {"kind": "prefix", "prefix": prefix.split(), "sudo": sudo}
+    if not chosen:
+        if sudo:
+            raise InvalidInput("--sudo is for entering a container, and none is named.")
+        return None
+    kind, name = chosen[0]
+    return {"kind": kind, "id": name, "sudo": sudo}
+
+
+def _pinned(vigil: Vigil, spec: NodeSpec, *, yes: bool, accept: str | None) -> NodeSpec:
+    key = vigil.host_key(spec)
+    assert spec.ssh is not None
+    host, fingerprint = spec.ssh.host, key["fingerprint"]
+    if accept is not None and accept.strip() != fingerprint:
+        raise HostKeyUnknown(f"{host} shows the host key {fingerprint}, not {accept}: nothing was added.")
+    if accept is None and not yes:
+        say(f"{host} shows the host key {fingerprint}")
+        if not is_terminal():
+            raise HostKeyUnknown(
+                f"The host key of {host} is not accepted yet.",
+                remedy=f"Compare it, then add --accept-key {fingerprint}",
+            )
+        typer.confirm("Is it the right one?", abort=True, err=True)
+    return spec.model_copy(update={"host_keys": (key["line"],)})
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        mark = Text("ok  ", style="green") if row["ok"] else Text("miss", style="red")
+        mend = "" if row["ok"] or not row["mend"] else f"\n       mend: {row['mend']}"
+        print(f"{mark.plain} {row['what']}: {row['found']}{mend}")
+
+
+def _row(node: dict[str, Any]) -> tuple[str | Text, ...]:
+    link = node["link"]
+    seen = Text("yes", style="green") if link["ok"] else Text("no", style="red")
+    says = link["error"] or (f"{len(node['missing'])} missing" if node["missing"] else "")
+    return (node["name"][:20], node["shown"][:24], seen, str(len(node["gpus"])), says)

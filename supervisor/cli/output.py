@@ -1,0 +1,76 @@
+"""What the command line prints: data on stdout, talk on stderr; no colour and no more than 80 columns in a pipe."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from supervisor.model.errors import VigilError
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead: one object, or one a line for lists.")]
+_COLOURS = {
+    "running": "green",
+    "finished": "green",
+    "launching": "cyan",
+    "pending": "cyan",
+    "restarting": "yellow",
+    "stopping": "yellow",
+    "held": "yellow",
+    "stopped": "dim",
+    "failed": "red",
+}
+
+
+def out() -> Console:
+    """The console for data."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def talk() -> Console:
+    """The console for what is said about it."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(text: str, *, style: str = "") -> None:
+    """One line of talk."""
+    talk().print(Text(text, style=style))
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on one line of stdout, at once."""
+    print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """A table without lines; the last column gives way first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=True, overflow="ellipsis", ratio=None if number < len(columns) - 1 else 1)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    out().print(table)
+
+
+def state_text(state: str) -> Text:
+    """A state in its colour."""
+    return Text(state, style=_COLOURS.get(state, ""))
+
+
+def print_error(error: VigilError) -> None:
+    """One red line on stderr; where several places are faulty, each gets a line below it."""
+    first, *others = str(error).split("\n")
+    if len(others) == 1:
+        first, others = f"{first} {others[0].strip()}", []
+    talk().print(Text(f"vigil: {first}", style="red"))
+    for line in others:
+        talk().print(Text(line))
+
+
+def is_terminal() -> bool:
+    """A person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()

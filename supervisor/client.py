@@ -1,0 +1,334 @@
+"""Vigil from Python: `with Vigil() as vigil: vigil.run("vit-l").state`.
+
+Finds the daemon by VIGIL_SERVER and the token by VIGIL_TOKEN, else both in the data folder. Raises the same errors as
+the daemon: NotFound, Conflict, InvalidInput, …; DaemonUnreachable when nobody answers, TimedOut when a wait is over.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+import httpx2
+
+from supervisor.model import errors
+from supervisor.model.errors import Fault, Unauthorized, Unavailable, VigilError
+from supervisor.model.event import Event
+from supervisor.model.node import NodeSpec
+from supervisor.model.run import Call, Run, RunState
+from supervisor.model.settings import DEFAULT_LISTEN, default_data_folder
+from supervisor.model.spec import Action, Scalar
+
+ADDRESS_FILE = "address"
+"""In the data folder while a daemon serves it: where it listens."""
+TOKEN_FILE = "admin.token"  # noqa: S105 - a file's name
+_TIMEOUT_S = 30.0
+_LOG_PIECE_BYTES = 1024 * 1024
+
+
+class DaemonUnreachable(Unavailable):
+    """The daemon does not answer."""
+
+    code = "daemon_unreachable"
+    exit_code = 6
+
+
+class TimedOut(VigilError):  # noqa: N818
+    """The time to wait is over."""
+
+    code = "timed_out"
+    status = 504
+    exit_code = 7
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPiece:
+    """Bytes of an attempt's log."""
+
+    attempt: int | None
+    """None: the run has no attempt yet."""
+    data: bytes
+    next_offset: int
+    """`since` for the next call."""
+    gap_bytes: int
+    """So many bytes before `data` are known to be lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """What a dry run answers."""
+
+    lines: tuple[str, ...]
+    """For people."""
+    facts: Any
+    """For programs."""
+
+
+class Vigil:
+    """A client of one daemon. Every call may raise DaemonUnreachable, Unauthorized or Forbidden."""
+
+    def __init__(self, server: str | None = None, token: str | None = None, *, data_folder: Path | None = None) -> None:
+        """What is not given is found: the environment first, then `data_folder` (the daemon's default folder)."""
+        folder = data_folder or default_data_folder(os.environ)
+        self.server = (server or os.environ.get("VIGIL_SERVER") or _address_in(folder)).rstrip("/")
+        self.token = token or os.environ.get("VIGIL_TOKEN") or _token_in(folder)
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        # No proxy from the environment: the daemon is nearly always near, and a token must not go astray.
+        self._http = httpx2.Client(base_url=self.server, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
+
+    def __enter__(self) -> Self:
+        """Closed at the end of the block."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Closes."""
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._http.close()
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    def create_run(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Run:
+        """A new run; InvalidInput, NotFound (its node), Conflict (its name)."""
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        return _run_of(self._json("POST", "/api/v1/runs", json=dict(spec), headers=headers))
+
+    def preview(self, spec: Mapping[str, Any]) -> Consent:
+        """What creating it would mean; nothing is created."""
+        answer = self._json("POST", "/api/v1/runs", json=dict(spec), params={"dry_run": "true"})
+        return Consent(lines=tuple(answer["lines"]), facts=answer["consent"])
+
+    def run(self, key: str) -> Run:
+        """By id or name; NotFound."""
+        return _run_of(self._json("GET", _path(key)))
+
+    def runs(self, *, state: RunState | None = None, node: str | None = None, q: str | None = None) -> Iterator[Run]:
+        """All runs, the newest first; pages are fetched as they are needed."""
+        params = {"limit": "100", "state": state, "node": node, "q": q}
+        cursor: str | None = None
+        while True:
+            page = self._json("GET", "/api/v1/runs", params=_given(params | {"cursor": cursor}))
+            yield from (_run_of(item) for item in page["items"])
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def start(self, key: str, *, why: str | None = None) -> Run:
+        """Lets a held, stopped or failed run go on."""
+        return self._call(key, "start", {"why": why})
+
+    def stop(self, key: str, *, why: str | None = None) -> Run:
+        """Ends it politely."""
+        return self._call(key, "stop", {"why": why})
+
+    def restart(
+        self,
+        key: str,
+        *,
+        set: Mapping[str, Scalar] | None = None,  # noqa: A002 - the API's own word
+        why: str | None = None,
+        at: Literal["now", "checkpoint"] = "now",
+    ) -> Run:
+        """The next attempt, with changes by hand."""
+        return self._call(key, "restart", {"set": dict(set or {}), "why": why, "at": at})
+
+    def hold(self, key: str, *, why: str | None = None, until: str | None = None) -> Run:
+        """Vigil only watches it. `until`: RFC 3339."""
+        return self._call(key, "hold", {"why": why, "until": until})
+
+    def release(self, key: str, *, why: str | None = None) -> Run:
+        """Takes the hold back."""
+        return self._call(key, "release", {"why": why})
+
+    def promote(self, key: str, cause: str, to: Action) -> Run:
+        """Another policy for one cause."""
+        return _run_of(self._json("POST", _path(key, ":promote"), json={"cause": cause, "to": to}))
+
+    def delete(self, key: str) -> Run:
+        """Forgets a run that is not alive."""
+        return _run_of(self._json("DELETE", _path(key)))
+
+    # --- what a run left behind -----------------------------------------------------------------------------------
+
+    def log(self, key: str, *, attempt: int | None = None, since: int = 0, limit: int = _LOG_PIECE_BYTES) -> LogPiece:
+        """The next bytes of an attempt's log (default: the newest attempt)."""
+        params = _given({"attempt": attempt, "since": since, "limit": limit})
+        answer = self._send("GET", _path(key, "/log"), params=params)
+        no = answer.headers.get("x-attempt")
+        return LogPiece(
+            attempt=int(no) if no else None,
+            data=answer.content,
+            next_offset=int(answer.headers["x-next-offset"]),
+            gap_bytes=int(answer.headers.get("x-gap-bytes", 0)),
+        )
+
+    def screen(self, key: str) -> dict[str, Any]:
+        """`{"columns", "rows", "at", "ansi"}` of the run's terminal."""
+        return dict(self._json("GET", _path(key, "/screen")))
+
+    def events(self, key: str | None = None, *, after: int = 0, wait_s: float = 0, limit: int = 500) -> list[Event]:
+        """Events of one run or of all, oldest first; waits up to `wait_s` (60 at most) for the first."""
+        path = _path(key, "/events") if key else "/api/v1/events"
+        params = {"after": after, "wait_s": wait_s, "limit": limit}
+        answer = self._json("GET", path, params=params, timeout=_TIMEOUT_S + wait_s)
+        return [Event.model_validate(item, extra="ignore") for item in answer["items"]]
+
+    def series(self, key: str, *, names: str | None = None, step_s: float | None = None) -> dict[str, Any]:
+        """`{"t", "series"}` of the run."""
+        return dict(self._json("GET", _path(key, "/series"), params=_given({"names": names, "step_s": step_s})))
+
+    def attach(self, key: str, *, write: bool = False) -> list[str]:
+        """The command that attaches a terminal of the daemon's host."""
+        return list(self._json("POST", _path(key, ":attach"), json={"write": write})["argv"])
+
+    def wait(
+        self, key: str, until: Callable[[Run], bool], *, timeout_s: float | None = None, every_s: float = 1.0
+    ) -> Run:
+        """The run as soon as `until` holds; TimedOut after `timeout_s`. A daemon that is away is waited for."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            try:
+                run = self.run(key)
+                if until(run):
+                    return run
+            except DaemonUnreachable:
+                if deadline is None:
+                    raise
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimedOut(f"{key} was not there after {timeout_s:g} s.")
+            time.sleep(every_s if deadline is None else max(0.01, min(every_s, deadline - time.monotonic())))
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """All nodes."""
+        return list(self._json("GET", "/api/v1/nodes")["items"])
+
+    def node(self, name: str) -> dict[str, Any]:
+        """One node; NotFound."""
+        return dict(self._json("GET", f"/api/v1/nodes/{_quoted(name)}"))
+
+    def add_node(self, spec: NodeSpec) -> dict[str, Any]:
+        """A new node; Conflict where the name is taken."""
+        return dict(self._json("POST", "/api/v1/nodes", json=spec.model_dump(mode="json")))
+
+    def remove_node(self, name: str) -> None:
+        """Forgets a node on which no run lives."""
+        self._send("DELETE", f"/api/v1/nodes/{_quoted(name)}")
+
+    def check_node(self, name: str) -> list[dict[str, Any]]:
+        """Rows `{"what", "ok", "found", "mend"}`."""
+        answer = self._json("POST", f"/api/v1/nodes/{_quoted(name)}:check", timeout=120.0)
+        return list(answer["rows"])
+
+    def host_key(self, spec: NodeSpec) -> dict[str, str]:
+        """`{"fingerprint", "line"}` of the key that the node's sshd shows."""
+        return dict(self._json("POST", "/api/v1/nodes:host-key", json=spec.model_dump(mode="json"), timeout=60.0))
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _call(self, key: str, call: Call, body: Mapping[str, Any]) -> Run:
+        return _run_of(self._json("POST", _path(key, f":{call}"), json=_given(body)))
+
+    def _json(self, method: str, path: str, **how: Any) -> Any:
+        answer = self._send(method, path, **how)
+        try:
+            return answer.json()
+        except json.JSONDecodeError as error:
+            raise DaemonUnreachable(f"What answers at {self.server} is not Vigil.") from error
+
+    def _send(self, method: str, path: str, **how: Any) -> httpx2.Response:
+        if not self.token:
+            raise Unauthorized(
+                f"No token for {self.server} was found.",
+                remedy="Set VIGIL_TOKEN, or --data to the daemon's data folder.",
+            )
+        try:
+            answer = self._http.request(method, path, **how)
+        except (httpx2.TransportError, httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise DaemonUnreachable(
+                f"No daemon answers at {self.server}: {error or type(error).__name__}.",
+                remedy="Start one with `vigil serve`, or set VIGIL_SERVER.",
+            ) from error
+        if answer.is_success:
+            return answer
+        raise _error_of(answer, self.server)
+
+
+def error_kinds() -> dict[str, type[VigilError]]:
+    """Every error class of the model by its code."""
+    kinds: dict[str, type[VigilError]] = {}
+    waiting: list[type[VigilError]] = [errors.VigilError]
+    while waiting:
+        kind = waiting.pop()
+        kinds.setdefault(kind.code, kind)
+        waiting.extend(kind.__subclasses__())
+    return kinds
+
+
+def _error_of(answer: httpx2.Response, server: str) -> VigilError:
+    try:
+        problem = answer.json()
+        code, detail = problem["code"], problem["detail"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return DaemonUnreachable(f"What answers at {server} is not Vigil: status {answer.status_code}.")
+    faults = [
+        Fault(**{key: str(value) for key, value in fault.items() if key in Fault.__annotations__})  # type: ignore[typeddict-item]
+        for fault in problem.get("errors", [])
+    ]
+    kind = error_kinds().get(code) or _by_status(answer.status_code)
+    return kind(detail, remedy=problem.get("remedy", ""), faults=faults)
+
+
+def _by_status(status: int) -> type[VigilError]:
+    """The nearest class for a code that this version does not know."""
+    known: dict[int, type[VigilError]] = {
+        401: errors.Unauthorized,
+        403: errors.Forbidden,
+        404: errors.NotFound,
+        409: errors.Conflict,
+        413: errors.TooLarge,
+        503: errors.Unavailable,
+    }
+    if status in known:
+        return known[status]
+    return errors.InvalidInput if status in (400, 415, 422) else VigilError
+
+
+def _run_of(data: Any) -> Run:
+    # A newer daemon may tell more than this version knows.
+    return Run.model_validate(data, extra="ignore")
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _path(key: str, rest: str = "") -> str:
+    return f"/api/v1/runs/{_quoted(key)}{rest}"
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
+
+
+def _address_in(folder: Path) -> str:
+    try:
+        return (folder / ADDRESS_FILE).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return f"http://{DEFAULT_LISTEN}"
+
+
+def _token_in(folder: Path) -> str | None:
+    try:
+        return (folder / TOKEN_FILE).read_text("utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
