@@ -1,0 +1,103 @@
+"""The whole product: a daemon, the ways to a node, and a folder on it where a run lives."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.daemon import Daemon
+from tests.testbed.cut import CutLink
+from tests.testbed.lxc import LxcContainer
+from tests.testbed.sshd import Sshd
+
+COUNTER = Path(__file__).parent / "programs" / "counter.py"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node as the daemon knows it, and how a test looks into it from outside."""
+
+    node: str
+    workdir: Path
+    """The same path on both sides."""
+    run: Callable[[list[str]], str]
+    """Runs a command on the node."""
+    link: CutLink | None
+
+    def spec(self, name: str, *arguments: str, **more: Any) -> dict[str, Any]:
+        """A spec of the counting program, as a person would write it."""
+        return {
+            "name": name,
+            "node": self.node,
+            "workdir": str(self.workdir),
+            "command": [sys.executable, str(COUNTER), *arguments],
+            "checkpoint": {"path": "out", "step": r"step_(\d+)", "complete": "done.json"},
+            "resume": "--resume {checkpoint}",
+            "watch": {"interval_s": 1},
+            "stop": {"signal": "SIGINT", "grace_s": 20},
+            **more,
+        }
+
+    def launches(self) -> int:
+        """How often the program itself says that it was launched."""
+        file = self.workdir / "launches"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    def copy_of_log(self, launch: int = 1) -> bytes:
+        """What the program itself says that it printed, as a terminal delivers it."""
+        return (self.workdir / f"log.copy.{launch}").read_bytes().replace(b"\n", b"\r\n")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
+    """A daemon that is let in by the testbed's sshd, by way of an ssh_config as a person would have it."""
+    config = ""
+    if "sshd" in request.fixturenames:
+        sshd: Sshd = request.getfixturevalue("sshd")
+        ssh_config = tmp_path / "ssh_config"
+        ssh_config.write_text(f"Host 127.0.0.1\n  IdentityFile {sshd.client_key}\n  IdentitiesOnly yes\n", "utf-8")
+        config = f'ssh_config = "{ssh_config}"\nknown_hosts = "{sshd.known_hosts}"\n'
+    with Daemon(tmp_path, config=config) as running:
+        yield running
+
+
+@pytest.fixture
+def container_place(daemon: Daemon, sshd: Sshd, lxc: LxcContainer, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """The real thing: a container reached through sshd, over a link that can be cut."""
+    kind = getattr(request, "param", "lxc")
+    with CutLink(sshd.port) as link:
+        ssh = {"host": "127.0.0.1", "port": link.port, "user": None, "via": None}
+        daemon.post("nodes", {"name": "box", "ssh": ssh, "container": {"kind": kind, "id": lxc.name}})
+        workdir = lxc.workdir(f"{request.node.name.replace('[', '-').rstrip(']')}-{os.getpid()}")
+        yield Place("box", workdir, lambda argv: lxc.run(argv, check=False).stdout, link)
+
+
+@pytest.fixture
+def local_place(daemon: Daemon, tmp_path: Path) -> Place:
+    """No container, no SSH: this machine."""
+    workdir = tmp_path / "work"
+    workdir.mkdir()
+    return Place("local", workdir, _run_here, None)
+
+
+@pytest.fixture(autouse=True)
+def short_state(monkeypatch: pytest.MonkeyPatch, testbed_folder: Path) -> Iterator[None]:
+    """The local probe keeps its files in the testbed's folder: never in a real home, and short enough for sockets."""
+    for name, folder in (("XDG_CACHE_HOME", "cache"), ("XDG_STATE_HOME", "state")):
+        monkeypatch.setenv(name, str(testbed_folder / folder))
+    yield
+
+
+def _run_here(argv: list[str]) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+
+
+def tmux_path() -> str:
+    """Where tmux is."""
+    return shutil.which("tmux") or "tmux"
