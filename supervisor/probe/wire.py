@@ -29,11 +29,22 @@ ROWS = 50
 _LENGTHS = struct.Struct("!II")
 _LENGTH = struct.Struct("!I")
 
-Op = Literal["hello", "claim", "launch", "observe", "stop", "read", "memory", "stacks", "screen", "forget"]
+Op = Literal["hello", "claim", "launch", "observe", "stop", "read", "memory", "stacks", "screen", "session", "forget"]
 
 
 class WireError(Exception):
     """The stream holds something that is no frame."""
+
+
+class CallError(Exception):
+    """The probe says no to a call. `code` is one of the codes of Vigil's errors, such as `stale_token`."""
+
+    def __init__(self, code: str, detail: str, remedy: str = "") -> None:
+        """`detail` names the place and the value, `remedy` what to do about it."""
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.remedy = remedy
 
 
 class Frame(NamedTuple):

@@ -1,0 +1,104 @@
+"""The checkpoints of an attempt: listed by the plan of its launch, complete when the file written last is there."""
+
+import os
+import re
+import time
+from typing import Any
+
+from supervisor.probe import folder, script
+
+NEWEST = 20
+"""How many are reported, by step."""
+LOOK_S = 2.0
+"""Listing is not repeated more often, except at the end."""
+MAX_ENTRIES = 2000
+"""Files counted per checkpoint."""
+Size = tuple[int, float]
+"""Bytes and the newest modification time."""
+
+
+class Checkpoints:
+    """The checkpoints below one attempt's path, over several looks."""
+
+    def __init__(self, launch: dict[str, Any]) -> None:
+        """Takes the plan from the launch record; without one there is nothing to list."""
+        plan = launch.get("checkpoint")
+        self._path = folder.expand(plan["path"], script.workdir(launch)) if plan else None
+        self._step = re.compile(plan["step"]) if plan else None
+        self._complete = plan.get("complete") if plan else None
+        self._sizes: dict[str, Size] = {}
+        self._looked_at = -LOOK_S
+        self._found: list[dict[str, Any]] | None = None
+
+    def look(self, now: float, force: bool = False) -> list[dict[str, Any]] | None:
+        """The newest checkpoints, oldest first; None where none are planned or the path cannot be read."""
+        if self._path is None or self._step is None:
+            return None
+        if not force and now - self._looked_at < LOOK_S:
+            return self._found
+        self._looked_at = now
+        self._found = self._list(self._path, self._step)
+        return self._found
+
+    def growing_since(self, seconds: float, wall_now: float | None = None) -> bool:
+        """Something below the path was written within the last `seconds`."""
+        if self._path is None:
+            return False
+        newest = measure(self._path)
+        return newest is not None and (wall_now or time.time()) - newest[1] < seconds
+
+    def _list(self, path: str, step: re.Pattern[str]) -> list[dict[str, Any]] | None:
+        try:
+            names = os.listdir(path)
+        except FileNotFoundError:
+            return []
+        except OSError:
+            return None
+        numbered = [(int(match[1]), name) for name in names if (match := step.search(name)) and match[1].isdigit()]
+        found = []
+        sizes: dict[str, Size] = {}
+        for number, name in sorted(numbered)[-NEWEST:]:
+            place = os.path.join(path, name)
+            size = measure(place)
+            if size is None:
+                continue
+            sizes[place] = size
+            found.append(
+                {
+                    "step": number,
+                    "path": place,
+                    "complete": self._is_complete(place, size),
+                    "size_bytes": size[0],
+                    "modified_unix_s": size[1],
+                }
+            )
+        self._sizes = sizes
+        return found
+
+    def _is_complete(self, place: str, size: Size) -> bool:
+        if self._complete and os.path.isdir(place):
+            return os.path.exists(os.path.join(place, self._complete))
+        return self._sizes.get(place) == size
+
+
+def measure(place: str) -> Size | None:
+    """Bytes and newest modification of a file or of all below a folder; None where it is gone."""
+    try:
+        stat = os.stat(place)
+    except OSError:
+        return None
+    if not os.path.isdir(place):
+        return stat.st_size, stat.st_mtime
+    total, newest, counted = 0, stat.st_mtime, 0
+    for directory, _, names in os.walk(place):
+        for name in names:
+            counted += 1
+            if counted > MAX_ENTRIES:
+                return total, newest
+            try:
+                inner = os.stat(os.path.join(directory, name), follow_symlinks=False)
+            except OSError:
+                continue
+            total += inner.st_size
+            newest = max(newest, inner.st_mtime)
+    return total, newest

@@ -1,0 +1,76 @@
+"""`forget`: remove what Vigil made for a run on this node, and nothing else."""
+
+import contextlib
+import os
+import time
+from typing import Any
+
+from supervisor.probe import folder, limits, processes, script, session, views
+from supervisor.probe.wire import CallError
+from supervisor.probe.worker import Failed, Silent
+
+_RUN_FILES = ("token", "token.lock", "lock", "rendered.json")
+_ATTEMPT_FILES = (
+    "launch.json",
+    "started",
+    "child.json",
+    "child.json.reserved",
+    "exit.json",
+    "exit.json.reserved",
+    "closed",
+    "closed.reserved",
+    "refused.json",
+    "announced",
+    "journal",
+    "gaps",
+    "code.json",
+    script.SETUP_MARK,
+    views.SOCKET,
+)
+
+
+def forget(run: str, table: processes.Table) -> dict[str, Any]:
+    """`kept`: what others put into the run's folder, which stays. CallError `call_refused` while anything lives."""
+    run_folder = folder.run_folder(run)
+    table.refresh(time.monotonic(), full=True)
+    for number in folder.attempts_of(run):
+        members = processes.Members(folder.attempt_folder(run, number), run, number)
+        wrapper = members.wrapper()
+        living = [stat.pid for stat in members.look(table) if stat.lives]
+        if living or (wrapper and processes.lives(wrapper)):
+            raise CallError(
+                "call_refused",
+                f"attempt {number} of run {run} still lives: pids {living or [wrapper[0] if wrapper else 0]}",
+                "stop it first",
+            )
+    with contextlib.suppress(Silent, Failed):
+        session.end(run)
+    for number in folder.attempts_of(run):
+        _forget_attempt(folder.attempt_folder(run, number))
+    for name in _RUN_FILES:
+        _remove(os.path.join(run_folder, name))
+    _remove(folder.socket_path(run))
+    with contextlib.suppress(OSError):
+        os.rmdir(run_folder)
+    kept = [os.path.join(place, name) for place, _, names in os.walk(run_folder) for name in names]
+    return {"kept": sorted(kept)[:100]}
+
+
+def _forget_attempt(place: str) -> None:
+    launch = folder.read_json(os.path.join(place, "launch.json")) or {}
+    child = folder.read_json(os.path.join(place, "child.json")) or {}
+    if child.get("cgroup"):
+        limits.remove_group(child["cgroup"])
+    rendered = launch.get("config_name") if not launch.get("config_beside") else None
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(place):
+            ours = name in _ATTEMPT_FILES or name == rendered or name.startswith(".new-")
+            if ours or (name.startswith("log.") and name[4:].isdigit()):
+                _remove(os.path.join(place, name))
+    with contextlib.suppress(OSError):
+        os.rmdir(place)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)

@@ -1,0 +1,300 @@
+"""Which processes are an attempt's: what descends from its wrapper, carries its tag, sits in its own cgroup, or was
+ever seen as one of these (the journal). A process is a pid with its start time: pids are used again."""
+
+import contextlib
+import os
+import threading
+from typing import NamedTuple
+
+from supervisor.probe import folder, script
+
+Key = tuple[int, int]
+"""pid and start time in clock ticks."""
+_TAG = script.TAG.encode() + b"="
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+FULL_SCAN_S = 10.0
+"""Between full scans only new pids and the known members are read."""
+MAX_JOURNAL_BYTES = 256 * 1024
+
+
+class Stat(NamedTuple):
+    """The part of /proc/PID/stat that Vigil needs."""
+
+    pid: int
+    comm: str
+    state: str
+    ppid: int
+    group: int
+    session: int
+    foreground: int
+    """Foreground group of its controlling terminal; -1 without one."""
+    cpu_ticks: int
+    start_ticks: int
+    rss_pages: int
+
+    @property
+    def key(self) -> Key:
+        """pid and start time."""
+        return (self.pid, self.start_ticks)
+
+    @property
+    def lives(self) -> bool:
+        """Zombies count as gone."""
+        return self.state not in "ZXx"
+
+    @property
+    def cpu_s(self) -> float:
+        """User and system time so far."""
+        return self.cpu_ticks / _TICKS_PER_S
+
+    @property
+    def rss_bytes(self) -> int:
+        """Resident memory."""
+        return self.rss_pages * _PAGE_BYTES
+
+
+def parse_stat(text: bytes) -> Stat:
+    """One line of /proc/PID/stat; ValueError or IndexError where it is none. The name may hold anything, `) ` too."""
+    left, right = text.index(b"("), text.rindex(b")")
+    rest = text[right + 2 :].split()
+    return Stat(
+        pid=int(text[:left]),
+        comm=text[left + 1 : right].decode("utf-8", "replace"),
+        state=rest[0].decode("ascii"),
+        ppid=int(rest[1]),
+        group=int(rest[2]),
+        session=int(rest[3]),
+        foreground=int(rest[5]),
+        cpu_ticks=int(rest[11]) + int(rest[12]),
+        start_ticks=int(rest[19]),
+        rss_pages=int(rest[21]),
+    )
+
+
+def read_stat(pid: int) -> Stat | None:
+    """The process's line; None where there is no such process."""
+    text = _content(f"/proc/{pid}/stat", 1024)
+    try:
+        return parse_stat(text) if text else None
+    except (ValueError, IndexError):
+        return None
+
+
+def lives(key: Key) -> bool:
+    """That very process lives, and is no zombie."""
+    stat = read_stat(key[0])
+    return stat is not None and stat.start_ticks == key[1] and stat.lives
+
+
+class Table:
+    """All processes of this node. One scan serves all runs; a process's environment is read once."""
+
+    def __init__(self) -> None:
+        """Begins empty."""
+        self.stats: dict[int, Stat] = {}
+        self.tags: dict[Key, str | None] = {}
+        self._full_at = -FULL_SCAN_S
+        self._lock = threading.RLock()
+
+    def refresh(self, now: float, full: bool = False) -> None:
+        """Read what is new, and all when the last full scan is too old or `full` asks for it."""
+        with self._lock:
+            if now - self._full_at >= FULL_SCAN_S:
+                full = True
+            pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+            known = self.stats
+            self.stats = {}
+            for pid in pids:
+                stat = None if full else known.get(pid)
+                if stat is None:
+                    stat = read_stat(pid)
+                    if stat is None:
+                        continue
+                self.stats[pid] = stat
+                if stat.key not in self.tags:
+                    self.tags[stat.key] = _tag_of(pid)
+            if full:
+                self._full_at = now
+                self.tags = {stat.key: self.tags.get(stat.key) for stat in self.stats.values()}
+
+    def members(self, roots: set[int], tag: str, pids: set[int], journal: set[Key], but: set[Key]) -> list[Stat]:
+        """Who descends from `roots`, carries `tag`, is in `pids` or in `journal`; fresh, without those in `but`."""
+        with self._lock:
+            ours = {
+                stat.pid
+                for stat in self.stats.values()
+                if stat.pid in pids or stat.key in journal or self.tags.get(stat.key) == tag
+            }
+            children: dict[int, list[int]] = {}
+            for stat in self.stats.values():
+                children.setdefault(stat.ppid, []).append(stat.pid)
+            queue = [*ours, *roots]
+            while queue:
+                for child in children.get(queue.pop(), []):
+                    if child not in ours:
+                        ours.add(child)
+                        queue.append(child)
+            found = []
+            for pid in ours - roots:
+                fresh = read_stat(pid)
+                # A pid that was used again is not ours by its number, only by what the next look says of it.
+                if fresh is None or fresh.key != self.stats[pid].key:
+                    self.stats.pop(pid, None)
+                    continue
+                self.stats[pid] = fresh
+                if fresh.key not in but:
+                    found.append(fresh)
+            return found
+
+    def tagged(self, prefix: str) -> list[Stat]:
+        """Living processes whose tag begins with `prefix`."""
+        with self._lock:
+            return [
+                stat
+                for stat in self.stats.values()
+                if (self.tags.get(stat.key) or "").startswith(prefix) and stat.lives
+            ]
+
+
+class Members:
+    """The processes of one attempt, with the journal of all that were ever seen."""
+
+    def __init__(self, attempt_folder: str, run: str, attempt: int) -> None:
+        """Reads the journal; a journal of another boot names nobody."""
+        self._folder = attempt_folder
+        self._tag = script.tag(run, attempt)
+        self._path = os.path.join(attempt_folder, "journal")
+        self._boot = f"{folder.boot_id()} {folder.pid1_start_ticks()}"
+        self._lock = threading.Lock()
+        self._wrapper: Key | None = None
+        self._cgroup: str | None = None
+        self.journal: set[Key] = self._read_journal()
+
+    def wrapper(self) -> Key | None:
+        """The wrapper's key; None while no wrapper has begun, and for one of another boot."""
+        if self._wrapper is None:
+            record = folder.read_json(os.path.join(self._folder, "started")) or {}
+            if record.get("kind") == "wrapper" and self._boot == f"{record['boot_id']} {record['pid1_start_ticks']}":
+                self._wrapper = (record["pid"], record["start_ticks"])
+        return self._wrapper
+
+    def child(self) -> Key | None:
+        """The key of the process that the wrapper started; None while there is none."""
+        record = folder.read_json(os.path.join(self._folder, "child.json")) or {}
+        return (record["pid"], record["start_ticks"]) if self.wrapper() and record else None
+
+    def look(self, table: Table) -> list[Stat]:
+        """The attempt's processes without its wrapper, zombies included; what is new goes into the journal."""
+        with self._lock:
+            wrapper = self.wrapper()
+            roots = {wrapper[0]} if wrapper and lives(wrapper) else set()
+            found = table.members(roots, self._tag, self._in_cgroup(), self.journal, {wrapper} if wrapper else set())
+            new = {stat.key for stat in found} - self.journal
+            if new:
+                self.journal |= new
+                self._write_journal(new)
+            return found
+
+    def _in_cgroup(self) -> set[int]:
+        if self._cgroup is None:
+            record = folder.read_json(os.path.join(self._folder, "child.json"))
+            if record is None:
+                return set()
+            self._cgroup = record.get("cgroup") or ""
+        if not self._cgroup:
+            return set()
+        text = _content(os.path.join(self._cgroup, "cgroup.procs"), 1 << 20)
+        return {int(word) for word in text.split()}
+
+    def _read_journal(self) -> set[Key]:
+        try:
+            with open(self._path, encoding="ascii") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            return set()
+        if not lines or lines[0] != self._boot:
+            return set()
+        keys = set()
+        for line in lines[1:]:
+            with contextlib.suppress(ValueError):
+                pid, start = line.split()
+                keys.add((int(pid), int(start)))
+        return keys
+
+    def _write_journal(self, new: set[Key]) -> None:
+        # A full disk loses a line of the journal, not the process: descent, tag and cgroup still know it.
+        with contextlib.suppress(OSError):
+            try:
+                size = os.stat(self._path).st_size
+            except FileNotFoundError:
+                size = 0
+            if size == 0 or size > MAX_JOURNAL_BYTES:
+                self.journal = {key for key in self.journal if lives(key)}
+                lines = [self._boot, *(f"{pid} {start}" for pid, start in sorted(self.journal))]
+                folder.replace_file(self._path, ("\n".join(lines) + "\n").encode("ascii"))
+                return
+            with open(self._path, "a", encoding="ascii") as file:
+                file.write("".join(f"{pid} {start}\n" for pid, start in sorted(new)))
+
+
+def figures(found: list[Stat], wrapper_lives: bool, child_pid: int | None) -> dict[str, object]:
+    """The observation's `processes`."""
+    living = [stat for stat in found if stat.lives]
+    states: dict[str, int] = {}
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    for stat in living:
+        states[stat.state] = states.get(stat.state, 0) + 1
+        pair = _io(stat.pid)
+        if pair is not None:
+            read_bytes = (read_bytes or 0) + pair[0]
+            written_bytes = (written_bytes or 0) + pair[1]
+    return {
+        "alive": len(living),
+        "wrapper_alive": wrapper_lives,
+        "child_pid": child_pid,
+        "states": states,
+        "rss_bytes": sum(stat.rss_bytes for stat in living) if living else None,
+        "cpu_s": sum(stat.cpu_s for stat in living) if living else None,
+        "read_bytes": read_bytes,
+        "written_bytes": written_bytes,
+        "unkillable": [stat.pid for stat in living if stat.state == "D"],
+    }
+
+
+def shown(stat: Stat) -> dict[str, object]:
+    """A survivor, for a stop's reply."""
+    return {"pid": stat.pid, "start_ticks": stat.start_ticks, "comm": stat.comm, "state": stat.state}
+
+
+def _tag_of(pid: int) -> str | None:
+    for entry in _content(f"/proc/{pid}/environ", 1 << 20).split(b"\0"):
+        if entry.startswith(_TAG):
+            return entry[len(_TAG) :].decode("utf-8", "replace")
+    return None
+
+
+def _io(pid: int) -> tuple[int, int] | None:
+    fields = dict(line.split(b": ", 1) for line in _content(f"/proc/{pid}/io", 1024).splitlines() if b": " in line)
+    try:
+        return int(fields[b"read_bytes"]), int(fields[b"write_bytes"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _content(path: str, limit: int) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        parts = []
+        while limit > 0 and (part := os.read(descriptor, min(limit, 65536))):
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,243 @@
+"""The attempt's byte stream on disk: segment files `log.<start offset>`, and GAP records for what is not there.
+
+An offset is a position in the stream. A hole between two segments is a gap whether or not a record explains it.
+"""
+
+import contextlib
+import errno
+import json
+import os
+from typing import NamedTuple
+
+SEGMENT_BYTES = 4 * 1024 * 1024
+HEAD_BYTES = 16 * 1024 * 1024
+TAIL_BYTES = 240 * 1024 * 1024
+"""What stays on the node of a long log: its head and its tail, 256 MiB."""
+RETRY_S = 0.5
+"""A full disk is tried again so often."""
+GAPS_BYTES = 64 * 1024
+
+
+class Gap(NamedTuple):
+    """Bytes of the stream that are not on disk."""
+
+    offset: int
+    size_bytes: int
+    why: str
+
+
+class Piece(NamedTuple):
+    """What a reader got: contiguous bytes from `offset`, the gaps beside them, the stream's end."""
+
+    offset: int
+    data: bytes
+    end: int
+    gaps: list[Gap]
+
+
+class Writer:
+    """Writes the stream. It never raises for a disk that takes no bytes: they are counted and become a gap."""
+
+    def __init__(
+        self,
+        folder: str,
+        segment_bytes: int = SEGMENT_BYTES,
+        head_bytes: int = HEAD_BYTES,
+        tail_bytes: int = TAIL_BYTES,
+    ) -> None:
+        """Begins at offset 0 in an empty folder; reserves the room for gap records (OSError where there is none)."""
+        self.offset = 0
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._head_bytes = head_bytes
+        self._tail_bytes = tail_bytes
+        self._segments: list[int] = []
+        self._file: int | None = None
+        self._file_end = 0
+        self._gap_begin: int | None = None
+        self._gap_why = ""
+        self._retry_at = 0.0
+        self._gaps = os.open(os.path.join(folder, "gaps"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._gaps_end = 0
+        os.posix_fallocate(self._gaps, 0, GAPS_BYTES)
+
+    def write(self, data: bytes, now: float) -> None:
+        """Append `data`; `now` is a monotonic time that spaces the retries."""
+        view = memoryview(data)
+        while view:
+            if self._gap_begin is not None and now < self._retry_at:
+                self.offset += len(view)
+                return
+            try:
+                written = os.write(self._segment(), view[: self._room()])
+            except OSError as error:
+                self._lose(len(view), _reason(error), now)
+                return
+            if self._gap_begin is not None:
+                self._record_gap()
+                self._gap_begin = None
+            self.offset += written
+            self._file_end += written
+            view = view[written:]
+
+    def note(self) -> None:
+        """Write the present length of a gap that still grows."""
+        if self._gap_begin is not None:
+            self._record_gap(keep=True)
+
+    def sync(self) -> None:
+        """Make all that was written durable."""
+        self.note()
+        with contextlib.suppress(OSError):
+            if self._file is not None:
+                os.fsync(self._file)
+            os.fsync(self._gaps)
+
+    def close(self) -> None:
+        """Sync and let the files go."""
+        self.sync()
+        self._end_segment()
+        os.close(self._gaps)
+
+    def _room(self) -> int:
+        return self._segment_bytes - (self._file_end - self._segments[-1])
+
+    def _segment(self) -> int:
+        if self._file is not None and (self._file_end != self.offset or self._room() <= 0):
+            self._end_segment()
+        if self._file is None:
+            path = os.path.join(self._folder, f"log.{self.offset}")
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._segments.append(self.offset)
+            self._file_end = self.offset
+            self._rotate()
+        return self._file
+
+    def _end_segment(self) -> None:
+        if self._file is None:
+            return
+        os.close(self._file)
+        self._file = None
+        if self._file_end == self._segments[-1]:
+            begin = self._segments.pop()
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self._folder, f"log.{begin}"))
+
+    def _rotate(self) -> None:
+        while True:
+            middle = next((begin for begin in self._segments if begin >= self._head_bytes), None)
+            if middle is None or self.offset - middle < self._tail_bytes + self._segment_bytes:
+                return
+            self._segments.remove(middle)
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self._folder, f"log.{middle}"))
+
+    def _lose(self, size: int, why: str, now: float) -> None:
+        if self._gap_begin is None:
+            self._gap_begin = self.offset
+            self._gap_why = why
+        self.offset += size
+        self._retry_at = now + RETRY_S
+        self._end_segment()
+        self._record_gap(keep=True)
+
+    def _record_gap(self, keep: bool = False) -> None:
+        assert self._gap_begin is not None
+        record = {"offset": self._gap_begin, "size_bytes": self.offset - self._gap_begin, "why": self._gap_why}
+        # Fixed width: a gap that still grows is written over its own line.
+        line = json.dumps(record).encode().ljust(159) + b"\n"
+        with contextlib.suppress(OSError):  # beyond the reserve, on a full disk, the hole alone tells
+            os.pwrite(self._gaps, line, self._gaps_end)
+        if not keep:
+            self._gaps_end += len(line)
+
+
+def read(folder: str, cursor: int, limit: int) -> Piece:
+    """Up to `limit` bytes of the stream from `cursor` on. A gap at the cursor is passed over and reported."""
+    while True:
+        try:
+            return _read(folder, max(0, cursor), limit)
+        except FileNotFoundError:  # noqa: PERF203
+            continue  # a segment was rotated away between the listing and the opening
+
+
+def end_of(folder: str) -> int:
+    """Where the stream ends at present."""
+    segments, gaps = _layout(folder)
+    return max([0, *(begin + size for begin, size in segments), *(gap.offset + gap.size_bytes for gap in gaps)])
+
+
+def _read(folder: str, cursor: int, limit: int) -> Piece:
+    segments, records = _layout(folder)
+    end = max([0, *(begin + size for begin, size in segments), *(gap.offset + gap.size_bytes for gap in records)])
+    if cursor >= end:
+        return Piece(cursor, b"", end, [])
+    gaps: list[Gap] = []
+    offset = cursor
+    data = bytearray()
+    for begin, size in segments:
+        if begin + size <= offset:
+            continue
+        here = offset + len(data)
+        if begin > here:
+            gaps.append(_hole(here, begin, records))
+            if data:
+                break
+            offset = here = begin
+        taken = _slice(os.path.join(folder, f"log.{begin}"), here - begin, min(limit - len(data), begin + size - here))
+        data += taken
+        if len(data) >= limit or here + len(taken) < begin + size:
+            break
+    here = offset + len(data)
+    last = segments[-1][0] + segments[-1][1] if segments else 0
+    if here >= last and here < end:
+        gaps.append(_hole(here, end, records))
+        if not data:
+            offset = end
+    return Piece(offset, bytes(data), end, gaps)
+
+
+def _hole(begin: int, end: int, records: list[Gap]) -> Gap:
+    why = next((gap.why for gap in records if gap.offset < end and begin < gap.offset + gap.size_bytes), "rotated")
+    return Gap(begin, end - begin, why)
+
+
+def _layout(folder: str) -> tuple[list[tuple[int, int]], list[Gap]]:
+    begins = sorted(int(name[4:]) for name in os.listdir(folder) if name.startswith("log.") and name[4:].isdigit())
+    segments = []
+    for begin in begins:  # sized after all were listed: a segment that has a successor has its final size
+        with contextlib.suppress(FileNotFoundError):
+            size = os.stat(os.path.join(folder, f"log.{begin}")).st_size
+            if size:
+                segments.append((begin, size))
+    return segments, _gaps(folder)
+
+
+def _gaps(folder: str) -> list[Gap]:
+    try:
+        with open(os.path.join(folder, "gaps"), "rb") as file:
+            if file.read(1) in (b"", b"\0"):
+                return []
+            file.seek(0)
+            lines = file.read().rstrip(b"\0").splitlines()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError, TypeError):
+            found.append(Gap(**json.loads(line)))
+    return found
+
+
+def _slice(path: str, begin: int, size: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, size, begin)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "disk full"
+    return f"write failed: {errno.errorcode.get(error.errno or 0, str(error))}"

@@ -1,0 +1,87 @@
+"""The child process in which libtmux drives tmux. It may hang with the tmux server; the probe then kills it."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import libtmux
+from libtmux.common import tmux_cmd
+
+
+def main() -> int:
+    """Answer JSON lines until the input ends."""
+    # A server that is started here inherits this environment; the attempt's own comes from its launch record.
+    for name in [name for name in os.environ if name.startswith(("TMUX", "VIGIL", "SSH_", "LC_", "LD_"))]:
+        del os.environ[name]
+    os.environ["LC_ALL"] = "C.UTF-8"
+    _answer({"ready": True})
+    for line in sys.stdin:
+        request = json.loads(line)
+        call = _OPS[request.pop("op")]
+        try:
+            _answer({"result": call(**request)})
+        except Exception as error:
+            _answer({"error": f"{error}" or type(error).__name__})
+    return 0
+
+
+def version() -> str | None:
+    """What `tmux -V` says; None without tmux."""
+    if shutil.which("tmux") is None:
+        return None
+    return " ".join(tmux_cmd("-V").stdout).removeprefix("tmux ").strip()
+
+
+def new(socket: str, configuration: str, name: str, argv_line: str, columns: int, rows: int) -> None:
+    """A session of that size whose only pane runs `argv_line`; one that exists already is left alone."""
+    server = libtmux.Server(socket_path=socket, config_file=configuration)
+    if server.is_alive() and server.has_session(name):
+        return
+    # libtmux names a fresh session's format by the server's version; all that we need is that it runs.
+    session = server.new_session(session_name=name, window_command=argv_line, x=columns, y=rows, start_directory="/")
+    window = session.active_window
+    # On this window only: set globally it kills the server of tmux 3.3a.
+    window.cmd("set-window-option", "window-size", "manual")
+    window.cmd("resize-window", "-x", str(columns), "-y", str(rows))
+
+
+def state(socket: str, name: str) -> str:
+    """`alive`, `dead` (the pane's program has ended) or `lost` (no such session, or no server)."""
+    server = libtmux.Server(socket_path=socket)
+    found = server.cmd("list-panes", "-t", f"={name}", "-F", "#{pane_dead}")
+    if found.returncode != 0 or not found.stdout:
+        return "lost"
+    return "dead" if found.stdout[0] == "1" else "alive"
+
+
+def capture(socket: str, name: str) -> dict[str, Any]:
+    """What the session's pane shows, with colours, wrapped rows joined. An error where there is no such session."""
+    server = libtmux.Server(socket_path=socket)
+    size = server.cmd("display-message", "-p", "-t", f"={name}:", "#{pane_width} #{pane_height}")
+    if size.returncode != 0 or not size.stdout:
+        raise RuntimeError(" ".join(size.stderr) or "no such session")
+    columns, rows = size.stdout[0].split()
+    shown = server.cmd("capture-pane", "-p", "-e", "-J", "-t", f"={name}:")
+    if shown.returncode != 0:
+        raise RuntimeError(" ".join(shown.stderr))
+    return {"columns": int(columns), "rows": int(rows), "ansi": "\n".join(shown.stdout)}
+
+
+def end(socket: str, name: str | None) -> None:
+    """Kill that session, or the whole server of the socket."""
+    server = libtmux.Server(socket_path=socket)
+    if name is None:
+        server.cmd("kill-server")
+    else:
+        server.cmd("kill-session", "-t", f"={name}")
+
+
+def _answer(reply: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(reply) + "\n")
+    sys.stdout.flush()
+
+
+_OPS: dict[str, Callable[..., Any]] = {"version": version, "new": new, "state": state, "capture": capture, "end": end}
