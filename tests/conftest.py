@@ -1,4 +1,4 @@
-"""Fixtures that several rooms share: a real sshd, a real container, the ways to a node. Skips are counted at the end."""
+"""Fixtures that several rooms share: a real sshd, a real container, the ways to a node. Skips are counted."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from supervisor.model.node import Container, NodeSpec
 from supervisor.node.options import LinkOptions
 from tests.testbed.commands import write_commands
 from tests.testbed.lxc import LxcContainer, why_no_lxc
-from tests.testbed.sshd import Sshd, why_no_sshd
+from tests.testbed.sshd import STANDARD_PATH, Sshd, why_no_sshd
 
 _MEMORY_BYTES = 2 * 1024**3
 WAYS = ("local", "ssh", "ssh+lxc", "ssh+pct")
@@ -37,11 +37,11 @@ def lxc_path(testbed_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sshd(testbed_folder: Path, lxc_path: Path) -> Iterator[Sshd]:  # noqa: ARG001 - its commands must exist
+def sshd(testbed_folder: Path, lxc_path: Path) -> Iterator[Sshd]:
     """A running sshd that stays up. A test that stops one or changes its settings makes its own `Sshd`."""
     if reason := why_no_sshd():
         pytest.skip(reason)
-    server = Sshd(testbed_folder / "sshd", commands=testbed_folder / "bin")
+    server = Sshd(testbed_folder / "sshd", path=f"{testbed_folder / 'bin'}:{STANDARD_PATH}")
     server.start()
     yield server
     server.stop()
@@ -63,14 +63,14 @@ def lxc(lxc_path: Path) -> Iterator[LxcContainer]:
 @pytest.fixture
 def link_options(tmp_path: Path, request: pytest.FixtureRequest) -> LinkOptions:
     """Options that trust the session's sshd and are let in by it; quick to retry."""
-    if reason := why_no_sshd():
-        return LinkOptions(data_folder=tmp_path / "data")
+    if why_no_sshd():
+        return LinkOptions(data_folder=tmp_path / "data", personal_keys=False)
     server: Sshd = request.getfixturevalue("sshd")
-    del reason
     return LinkOptions(
         data_folder=tmp_path / "data",
         known_hosts=server.known_hosts,
         client_keys=[server.client_key],
+        personal_keys=False,
         shortest_retry_s=0.1,
         longest_retry_s=0.5,
     )

@@ -5,7 +5,8 @@
 Arguments: nonce, the bundle's SHA-256, its size in bytes. It takes the bundle from the node's cache when the content
 has that hash, else asks for it with `VIGILBOOT <nonce> send` and reads exactly that many bytes from stdin. It keeps
 what it got in `$XDG_CACHE_HOME/vigil` (0700), else in memory-backed `/dev/shm`, else in memory alone. Where the node is
-unfit it says `VIGILBOOT <nonce> unfit <JSON>`. Then it calls `supervisor.probe.serve.main(nonce, bundle_path)`.
+unfit it says `VIGILBOOT <nonce> unfit <JSON>`. Then it calls `supervisor.probe.serve.main(nonce, bundle_path)`, with an
+empty path where nothing could be kept.
 """
 
 import json
@@ -32,12 +33,8 @@ def main(nonce: str, digest: str, size: int) -> None:
         if digest_of(content) != digest:
             unfit(nonce, "bundle", "the probe did not arrive whole: its hash is wrong")
         path = kept(content, digest)
-        bundle_path = path
-        if path is None:
-            path, bundle_path = in_memory(content), None
-    else:
-        bundle_path = path
-    sys.path.insert(0, path)
+    bundle_path = path or ""
+    sys.path.insert(0, path or in_memory(content))
     sys.argv = ["vigil-probe"]
     from supervisor.probe import serve
 

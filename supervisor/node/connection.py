@@ -14,7 +14,7 @@ from supervisor.model.errors import LoginRefused, NodeUnreachable
 from supervisor.model.node import NodeSpec, SshAddress
 from supervisor.node.keys import HostKeyCheck, own_key, own_public_line
 from supervisor.node.options import LinkOptions
-from supervisor.node.pipe import Ear, SharedConnection, SshPipe
+from supervisor.node.pipe import Ear, SharedConnection, SshPipe, close
 
 _KEEPALIVE_S = 15
 _KEEPALIVE_MISSES = 3
@@ -67,7 +67,7 @@ class Connections:
         del self._members[machine]
         self._locks.pop(machine, None)
         for shared in self._shared.pop(machine, []):
-            await _close(shared.connection)
+            await shared.close()
 
     async def run(self, machine: Machine, command: str, ear: Ear) -> SshPipe:
         """Runs `command` there over a connection that has room, a new one where none has.
@@ -76,12 +76,14 @@ class Connections:
         """
         async with self._locks[machine]:
             connections = self._shared[machine]
-            connections[:] = [shared for shared in connections if not shared.connection.is_closed()]
+            for closed in [shared for shared in connections if shared.connection.is_closed()]:
+                connections.remove(closed)
+                closed.abort()
             for shared in [shared for shared in connections if shared.usable]:
                 pipe = await self._open(machine, shared, command, ear)
                 if pipe is not None:
                     return pipe
-            fresh = SharedConnection(await self._connect(machine))
+            fresh = await self._connect(machine)
             connections.append(fresh)
             pipe = await self._open(machine, fresh, command, ear)
         if pipe is None:
@@ -104,7 +106,7 @@ class Connections:
                         key = await asyncssh.get_server_host_key(**place)
                     finally:
                         if tunnel is not None:
-                            await _close(tunnel)
+                            await close(tunnel)
             except (TimeoutError, OSError, asyncssh.Error) as error:
                 raise unreachable(address, error) from error
         if key is None:
@@ -119,12 +121,12 @@ class Connections:
             shared.full = True
             return None
         except TimeoutError as error:
-            shared.connection.abort()
+            shared.abort()
             raise unreachable(machine.address, error) from error
         except (OSError, asyncssh.Error) as error:
             raise unreachable(machine.address, error) from error
 
-    async def _connect(self, machine: Machine) -> asyncssh.SSHClientConnection:
+    async def _connect(self, machine: Machine) -> SharedConnection:
         async with self._at_once:
             await asyncio.sleep(random.uniform(0, _JITTER_S))
             address = machine.address
@@ -149,7 +151,7 @@ class Connections:
                 ) from error
             except (TimeoutError, OSError, ValueError, asyncssh.Error) as error:
                 raise unreachable(address, error) from error
-            return connection
+            return SharedConnection(connection, tunnel)
 
     async def _jump(self, machine: Machine) -> asyncssh.SSHClientConnection | None:
         """The connection to the jump host, verified by known_hosts like any other."""
@@ -176,13 +178,15 @@ class Connections:
 
     def _arguments(self, address: SshAddress, check: HostKeyCheck) -> dict[str, Any]:
         named = [*self._options.client_keys, *map(Path, self._config(address).get("IdentityFile", ()))]
-        keys = [own_key(self._options.data_folder), *(key for key in named if key.expanduser().is_file())]
+        if self._options.personal_keys:
+            named += [Path("~/.ssh/id_ed25519"), Path("~/.ssh/id_ecdsa"), Path("~/.ssh/id_rsa")]
+        keys = [own_key(self._options.data_folder), *(key for key in map(Path.expanduser, named) if key.is_file())]
         return {
             **self._place(address),
             "known_hosts": check.trusted,
             "client_keys": [str(key) for key in dict.fromkeys(keys)],
             "ignore_encrypted": True,
-            "agent_path": () if self._options.agent else None,
+            "agent_path": () if self._options.personal_keys else None,
             "password_auth": False,
             "kbdint_auth": False,
             "connect_timeout": self._options.connect_s,
@@ -231,15 +235,6 @@ class _Client(asyncssh.SSHClient):
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         return self._check.validate(key)
-
-
-async def _close(connection: asyncssh.SSHClientConnection) -> None:
-    connection.close()
-    try:
-        async with asyncio.timeout(2):
-            await connection.wait_closed()
-    except (TimeoutError, OSError, asyncssh.Error):
-        connection.abort()
 
 
 def _spelled(address: SshAddress) -> str:

@@ -87,7 +87,8 @@ class Link:
         """Whether the node is seen now, and when it last was."""
         if self._channel is not None and not self._channel.lost.done():
             return LinkState(ok=True, last_seen=self._last_seen())
-        return LinkState(ok=False, last_seen=self._last_seen(), error=str(self._error), code=self._error.code)
+        error = self._why_not()
+        return LinkState(ok=False, last_seen=self._last_seen(), error=str(error), code=error.code)
 
     @property
     def facts(self) -> NodeFacts | None:
@@ -189,8 +190,13 @@ class Link:
             if self._keeper is not None:
                 await self._outcome.wait()
             if self._channel is None or self._channel.lost.done():
-                raise type(self._error)(self._error.detail, remedy=self._error.remedy)
+                error = self._why_not()
+                raise type(error)(error.detail, remedy=error.remedy)
         return self._channel
+
+    def _why_not(self) -> VigilError:
+        """A channel that was just lost knows better than the keeper, who has not had his turn yet."""
+        return self._channel.lost.result() if self._channel is not None else self._error
 
     async def _keep(self) -> None:
         failures = 0

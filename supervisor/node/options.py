@@ -24,8 +24,8 @@ class LinkOptions:
     """None: the files that `ssh_config` names, else `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`."""
     client_keys: Sequence[Path] = field(default_factory=list)
     """Private keys that are offered after the daemon's own. An encrypted one is left out: nobody could type."""
-    agent: bool = False
-    """Offer the keys of the ssh-agent too; right in the foreground, where a person's agent is meant."""
+    personal_keys: bool = True
+    """Offer what the user's own `ssh` would offer too: the agent's keys and `~/.ssh/id_*`."""
     clock: Callable[[], datetime] = _utc_now
     """Gives `last_seen`."""
     connect_s: float = 15.0

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 import time
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -36,6 +35,13 @@ class Pipe(Protocol):
         """Gives it up at once. `suspect_since`: it has not answered since then (monotonic seconds)."""
 
 
+_LEAVE_S = 100.0
+"""A probe whose link is gone brings the stops and launches that it began to an end, for up to 90 s."""
+_GOODBYE_S = 2.0
+_leaving: "set[LocalPipe]" = set()
+"""Keeps them from being collected before they have ended: asyncio would kill the process."""
+
+
 class LocalPipe(asyncio.SubprocessProtocol):
     """A process of this machine, in a session of its own: a Ctrl-C for the daemon is none for the probe."""
 
@@ -66,10 +72,20 @@ class LocalPipe(asyncio.SubprocessProtocol):
             stdin.close()
 
     def abort(self, *, suspect_since: float | None = None) -> None:
-        """Ends the process: the probe and nothing else."""
+        """Listens no more. The probe may still bring a stop to its end; it is killed when it takes far too long."""
+        if self._transport is None or self._transport.get_returncode() is not None:
+            return
+        for descriptor in range(3):
+            end = self._transport.get_pipe_transport(descriptor)
+            if end is not None:
+                end.close()
+        _leaving.add(self)
+        asyncio.get_running_loop().call_later(_LEAVE_S, self._kill)
+
+    def _kill(self) -> None:
         if self._transport is not None and self._transport.get_returncode() is None:
             with contextlib.suppress(ProcessLookupError):
-                self._transport.send_signal(signal.SIGKILL)
+                self._transport.kill()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The process has started."""
@@ -87,15 +103,19 @@ class LocalPipe(asyncio.SubprocessProtocol):
         status = self._transport.get_returncode() if self._transport else None
         if self._transport is not None:
             self._transport.close()
+        _leaving.discard(self)
         self._ear.ended(status, exc)
 
 
 class SharedConnection:
     """An SSH connection that several links may use, one channel each."""
 
-    def __init__(self, connection: asyncssh.SSHClientConnection) -> None:
-        """Begins without users."""
+    def __init__(
+        self, connection: asyncssh.SSHClientConnection, jump: asyncssh.SSHClientConnection | None = None
+    ) -> None:
+        """Begins without users. `jump` is the connection to the jump host that it goes through."""
         self.connection = connection
+        self._jump = jump
         self.users = 0
         self.full = False
         """sshd refused one more channel (MaxSessions); until one is given back no other is tried."""
@@ -109,7 +129,28 @@ class SharedConnection:
     def suspect(self, since: float) -> None:
         """A channel has been silent since then: the connection is given up, unless another channel heard from it."""
         if self.users <= 1 or self.heard_at < since:
-            self.connection.abort()
+            self.abort()
+
+    def abort(self) -> None:
+        """Gives it up at once."""
+        self.connection.abort()
+        if self._jump is not None:
+            self._jump.abort()
+
+    async def close(self) -> None:
+        """Closes it politely, and gives it up where the other side does not answer."""
+        for connection in filter(None, (self.connection, self._jump)):
+            await close(connection)
+
+
+async def close(connection: asyncssh.SSHClientConnection) -> None:
+    """Closes a connection politely, and gives it up where the other side does not answer."""
+    connection.close()
+    try:
+        async with asyncio.timeout(_GOODBYE_S):
+            await connection.wait_closed()
+    except (TimeoutError, OSError, asyncssh.Error):
+        connection.abort()
 
 
 class SshPipe(asyncssh.SSHClientSession[bytes]):

@@ -6,6 +6,7 @@ import platform
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from supervisor.probe.wire import HELLO_WORD, Decoder, encode
@@ -13,7 +14,7 @@ from supervisor.probe.wire import HELLO_WORD, Decoder, encode
 _lock = threading.Lock()
 
 
-def main(nonce: str, bundle_path: str | None) -> int:
+def main(nonce: str, bundle_path: str) -> int:
     """Serves until its standard input ends."""
     os.write(1, b"\n" + HELLO_WORD + nonce.encode("ascii") + b"\n")
     decoder = Decoder()
@@ -23,7 +24,7 @@ def main(nonce: str, bundle_path: str | None) -> int:
     return 0
 
 
-def _answer(header: dict[str, Any], raw: bytes, bundle_path: str | None) -> None:
+def _answer(header: dict[str, Any], raw: bytes, bundle_path: str) -> None:
     args = header["args"]
     match header["op"]:
         case "hello":
@@ -40,7 +41,8 @@ def _answer(header: dict[str, Any], raw: bytes, bundle_path: str | None) -> None
         case "stop":
             _reply(header, {"gone": True, "survivors": [], "steps": ["SIGINT"]})
         case "read":
-            content = json.dumps({"cwd": os.getcwd(), "path": sys.path, "env": dict(os.environ), "bundle": bundle_path})
+            seen = {"cwd": str(Path.cwd()), "path": sys.path, "env": dict(os.environ), "bundle": bundle_path}
+            content = json.dumps(seen)
             _reply(header, {"offset": 0, "size": len(content), "end": len(content)}, content.encode())
         case "claim":
             error = {"code": "stale_token", "detail": "token 9 is in force", "remedy": "Claim anew."}

@@ -14,7 +14,7 @@ import asyncssh
 from supervisor.model.node import SshAddress
 
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _DEADLINE_S = 20.0
 
 
@@ -38,11 +38,11 @@ def free_port() -> int:
 class Sshd:
     """Logs in as this user, with `client_key`. The environment of its sessions is set, not inherited.
 
-    `commands` is a folder at the front of the sessions' PATH, for stand-ins; `home` is their HOME and, under it, where
-    probes keep their state and cache: nothing lands in the real home of whoever runs the tests.
+    `path` is the sessions' PATH; `home` is their HOME and, under it, where probes keep their state and cache: nothing
+    lands in the real home of whoever runs the tests.
     """
 
-    def __init__(self, folder: Path, *, commands: Path | None = None, **settings: str) -> None:
+    def __init__(self, folder: Path, *, path: str = STANDARD_PATH, **settings: str) -> None:
         """`settings` are further lines of sshd_config, such as `MaxSessions="1"`."""
         assert SSHD is not None
         self.folder = folder
@@ -62,7 +62,7 @@ class Sshd:
             "HOME": str(self.home),
             "XDG_CACHE_HOME": str(self.home / "cache"),
             "XDG_STATE_HOME": str(self.home / "state"),
-            "PATH": f"{commands}:{_PATH}" if commands else _PATH,
+            "PATH": path,
         }
         lines = {
             "Port": str(self.port),
