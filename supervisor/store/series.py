@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -31,8 +32,7 @@ _INSERT_BLOCK = text(
 
 def key(name: str, labels: dict[str, str]) -> int:
     """The series' key, the same everywhere and always: 63 bits of a hash of its name and labels."""
-    whole = json.dumps([name, sorted(labels.items())])
-    return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=8).digest(), "big") >> 1
+    return _key(name, tuple(sorted(labels.items())))
 
 
 def keys(points: Iterable[SeriesPoint]) -> frozenset[int]:
@@ -158,6 +158,12 @@ def _columns(points: list[Point | None]) -> dict[str, list[float | None]]:
         "min": [None if point is None else _value(point.min) for point in points],
         "max": [None if point is None else _value(point.max) for point in points],
     }
+
+
+@lru_cache(maxsize=65536)
+def _key(name: str, labels: tuple[tuple[str, str], ...]) -> int:
+    whole = json.dumps([name, labels])
+    return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def _put_name(connection: Connection, run_id: str, series_key: int, point: SeriesPoint) -> None:
