@@ -37,9 +37,7 @@ class Unreadable(VigilError):  # noqa: N818 - reads as what it is
 def pack(points: Iterable[Point]) -> bytes:
     """The points as one block, in the order of key and time."""
     ordered = sorted(points)
-    body = b"".join(
-        _shuffled(array(kind, column)) for kind, column in zip(_COLUMNS, zip(*ordered, strict=True), strict=True)
-    )
+    body = b"".join(_shuffled(array(kind, [point[place] for point in ordered])) for place, kind in enumerate(_COLUMNS))
     return bytes([_VERSION]) + zstandard.compress(body, 3)
 
 
