@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         if status == HTTPStatus.OK and self.headers.get("If-None-Match") == etag:
             self._send(b"", 304, kind, {"ETag": etag})
             return
-        self._send(body, status, kind, {"ETag": etag, **(headers or {})})
+        self._send(body, status, kind, {"ETag": etag, "Cache-Control": "no-store", **(headers or {})})
 
     def _send(self, body: bytes, status: int, kind: str, headers: dict[str, str] | None = None) -> None:
         self.page.statuses[urlsplit(self.path).path.removeprefix("/api/v1/"), status] += 1
