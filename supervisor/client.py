@@ -75,7 +75,8 @@ class Vigil:
 
     def __init__(self, server: str | None = None, token: str | None = None, *, data_folder: Path | None = None) -> None:
         """What is not given is found: the environment first, then `data_folder` (the daemon's default folder)."""
-        folder = data_folder or default_data_folder(os.environ)
+        named = os.environ.get("VIGIL_DATA_FOLDER")
+        folder = data_folder or (Path(named) if named else default_data_folder(os.environ))
         self.server = (server or os.environ.get("VIGIL_SERVER") or _address_in(folder)).rstrip("/")
         self.token = token or os.environ.get("VIGIL_TOKEN") or _token_in(folder)
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import os
 import signal
 import socket
@@ -16,10 +15,10 @@ import uvicorn
 from supervisor import __version__
 from supervisor.api.app import create_app
 from supervisor.api.auth import TOKEN_FILE, write_token
+from supervisor.cli.daemon_socket import listen, url_of
 from supervisor.cli.systemd import notify, watchdog_interval_s
 from supervisor.client import ADDRESS_FILE
 from supervisor.control.fleet import Fleet
-from supervisor.model.errors import Conflict, InvalidInput
 from supervisor.model.event import EventType
 from supervisor.model.settings import Settings
 from supervisor.store.records import NewEvent
@@ -29,7 +28,6 @@ _log = structlog.get_logger(__name__)
 _PRUNE_EVERY_S = 300.0
 _GOODBYE_S = 5
 """How long open requests may still be answered after a stop."""
-_BACKLOG = 128
 
 
 async def serve(settings: Settings) -> None:
@@ -67,26 +65,6 @@ async def serve(settings: Settings) -> None:
                     await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         listening.close()
-
-
-def listen(settings: Settings) -> socket.socket:
-    """The listening socket, before anything else is begun."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise Conflict(
-                f"Port {settings.port} of {settings.host} is taken.", remedy="Is a daemon running? Else use --listen."
-            ) from error
-        raise InvalidInput(f"{settings.listen} cannot be listened on: {error.strerror or error}.") from error
-
-
-def url_of(settings: Settings, listening: socket.socket) -> str:
-    """Where the daemon really listens: port 0 asks the kernel for a free one."""
-    port = int(listening.getsockname()[1])
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return settings.model_copy(update={"listen": f"{host}:{port}", "public_url": None}).url
 
 
 @contextlib.asynccontextmanager

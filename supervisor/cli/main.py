@@ -46,10 +46,9 @@ def run(arguments: list[str]) -> int:
         say(f"vigil: {error.format_message()}", style="red")
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
-        say("vigil: interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has seen enough (`vigil logs RUN | head`); the interpreter must not stumble over it at its end.
+    except SystemExit:
+        # Only a broken pipe ends so: the reader has seen enough (`vigil logs RUN | head`), and that is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from supervisor.model.errors import VigilError
@@ -48,12 +47,20 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     """A table without lines; the last column gives way first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=True, overflow="ellipsis", ratio=None if number < len(columns) - 1 else 1)
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    out().print(table)
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in (columns, *rows)]
+    for heading in cells[0]:
+        heading.stylize("bold")
+    widths = [max(row[number].cell_len for row in cells) for number in range(len(columns) - 1)]
+    console = out()
+    left = max(8, console.width - sum(width + 2 for width in widths))
+    for row in cells:
+        line = Text()
+        for width, cell in zip(widths, row, strict=False):
+            line.append_text(cell).append(" " * (width + 2 - cell.cell_len))
+        row[-1].truncate(left, overflow="ellipsis")
+        line.append_text(row[-1])
+        line.rstrip()
+        console.print(line, soft_wrap=True)
 
 
 def state_text(state: str) -> Text:
