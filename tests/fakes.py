@@ -67,6 +67,9 @@ class FakeStore:
         piece = data[offset : offset + limit]
         return LogRead(data=piece, offset=offset, next_offset=offset + len(piece), gap_bytes=offset - since)
 
+    async def log_end(self, run_id: str, attempt_no: int) -> int:
+        return len(self.logs.get((run_id, attempt_no), b""))
+
     async def wait_events(
         self, *, after: int, run_id: str | None = None, limit: int = 200, wait_s: float = 0.0
     ) -> list[Event]:

@@ -126,6 +126,9 @@ class StorePort(Protocol):
     async def read_log(self, run_id: str, attempt_no: int, since: int, limit: int) -> LogRead:
         """Bytes of an attempt's log from `since` on."""
 
+    async def log_end(self, run_id: str, attempt_no: int) -> int:
+        """Where an attempt's stored log ends."""
+
     async def wait_events(
         self, *, after: int, run_id: str | None = None, limit: int = 200, wait_s: float = 0.0
     ) -> list[Event]:

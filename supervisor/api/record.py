@@ -35,6 +35,7 @@ async def read_log(
     key: str,
     attempt: Annotated[int | None, Query(ge=1, description="Default: the newest.")] = None,
     since: Annotated[int, Query(ge=0, description="Offset in the attempt's stream.")] = 0,
+    tail: Annotated[int | None, Query(ge=1, description="So many bytes before the end, instead of `since`.")] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 1024 * 1024,
 ) -> Response:
     """The bytes that an attempt printed, from an offset on. Nothing is lost or doubled by following X-Next-Offset."""
@@ -42,6 +43,8 @@ async def read_log(
     no = _attempt_no(run, attempt)
     if no is None:
         return Response(b"", media_type="application/octet-stream", headers={"X-Next-Offset": str(since)})
+    if tail is not None:
+        since = max(0, await world.store.log_end(run.id, no) - tail)
     read = await world.store.read_log(run.id, no, since, limit)
     headers = {"X-Next-Offset": str(read.next_offset), "X-Attempt": str(no)}
     if read.gap_bytes:

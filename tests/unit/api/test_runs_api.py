@@ -225,6 +225,15 @@ async def test_the_log_names_where_to_go_on_and_what_is_lost(api, fleet):
     assert (await api.get("/api/v1/runs/a/log?since=-1")).status_code == 422
 
 
+async def test_the_tail_of_a_log_goes_on_like_any_other_read(api, fleet):
+    run = fleet.put("a", attempts=(attempt(1),))
+    fleet.store.logs = {(run.id, 1): b"one\ntwo\nthree\n"}
+    answer = await api.get("/api/v1/runs/a/log?tail=6")
+    assert (answer.content, answer.headers["x-next-offset"]) == (b"three\n", "14")
+    assert (await api.get("/api/v1/runs/a/log?tail=1000")).content == b"one\ntwo\nthree\n"
+    assert (await api.get("/api/v1/runs/a/log?tail=0")).status_code == 422
+
+
 async def test_a_run_without_an_attempt_has_an_empty_log(api, fleet):
     fleet.put("a")
     answer = await api.get("/api/v1/runs/a/log?since=7")
