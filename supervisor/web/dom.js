@@ -46,13 +46,22 @@ function node(value) {
 function reconcile(parent, next) {
   const keyed = new Map();
   for (const child of parent.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
+  const needed = new Set(next.map((wanted) => wanted.dataset?.key).filter(Boolean));
   let at = parent.firstChild;
   for (const wanted of next) {
-    const key = wanted.dataset?.key;
-    const old = key ? keyed.get(key) : at;
-    if (!old || !alike(old, wanted)) {
+    const old = counterpart(wanted, keyed, at);
+    if (!old) {
       parent.insertBefore(wanted, at);
       continue;
+    }
+    // What stands before it and is not wanted goes, so that what stays need not be moved: moving loses scrolling.
+    for (let between = at; between !== old; ) {
+      const following = between.nextSibling;
+      if (!needed.has(between.dataset?.key)) {
+        if (between === at) at = following;
+        between.remove();
+      }
+      between = following;
     }
     if (old === at) at = at.nextSibling;
     else parent.insertBefore(old, at);
@@ -63,6 +72,18 @@ function reconcile(parent, next) {
     at = at.nextSibling;
     gone.remove();
   }
+}
+
+/** The element or text that `wanted` is the new state of: by its key, else the next one of its kind from `at` on. */
+function counterpart(wanted, keyed, at) {
+  const key = wanted.dataset?.key;
+  if (key) {
+    const old = keyed.get(key);
+    keyed.delete(key);
+    return old && alike(old, wanted) ? old : null;
+  }
+  for (let old = at; old; old = old.nextSibling) if (alike(old, wanted)) return old;
+  return null;
 }
 
 function alike(old, wanted) {

@@ -39,9 +39,8 @@ export class LogPanel {
     if (this.#attempt === null) return;
     const attempt = this.#attempt;
     const first = this.#next === null;
-    // A negative offset counts from the end.
-    const since = first ? -TAIL_BYTES : this.#next;
-    const path = runPath(this.#run, `/log?attempt=${attempt}&since=${since}&limit=${TAIL_BYTES}`);
+    const from = first ? `tail=${TAIL_BYTES}` : `since=${this.#next}`;
+    const path = runPath(this.#run, `/log?attempt=${attempt}&${from}&limit=${TAIL_BYTES}`);
     const { bytes, headers } = await getBytes(path, signal);
     if (attempt !== this.#attempt) return;
     const next = Number(headers.get("X-Next-Offset"));

@@ -22,7 +22,7 @@ export class RunView {
   #named;
   #run = null;
   #chosenAttempt = null;
-  #islands = Object.fromEntries(["screen", "memory", "log", "events"].map((name) => [name, h("div", { "data-island": true })]));
+  #islands = Object.fromEntries(["screen", "memory", "log", "events"].map((name) => [name, h("div", { "data-island": true, "data-key": name })]));
   #panels = null;
   #polls = [];
 
@@ -109,13 +109,19 @@ export class RunView {
         h(
           "div",
           { class: "column" },
-          section("Screen", this.#islands.screen),
-          section("Memory", this.#islands.memory),
-          section("Log", this.#chooser(run), this.#islands.log),
-          section("Events", this.#islands.events),
+          section("Screen", this.#island("screen")),
+          section("Memory", this.#island("memory")),
+          section("Log", this.#chooser(run), this.#island("log")),
+          section("Events", this.#island("events")),
         ),
       ),
     );
+  }
+
+  /** Its place in the repainted document. The element itself must not move: that would lose scrolling and selection. */
+  #island(name) {
+    const island = this.#islands[name];
+    return island.isConnected ? island.cloneNode(false) : island;
   }
 
   #chooser(run) {

@@ -89,7 +89,8 @@ class World:
                 return self.series
             case "log":
                 since = int(query.get("since", 0))
-                since = max(0, len(self.log) + since) if since < 0 else since
+                if "tail" in query:
+                    since = max(0, len(self.log) - int(query["tail"]))
                 piece = self.log[since : since + int(query.get("limit", 2**20))]
                 return piece, since + len(piece)
         return None
