@@ -226,8 +226,8 @@ def _seen_events(
         for gap in seen.log.gaps
     ]
     if last.attempt.first_step is None and row.attempt.first_step is not None:
-        data = {"step": row.attempt.first_step, "resumed_from": row.attempt.resumed_from}
-        events.append(NewEvent(type=EventType.ATTEMPT_FIRST_STEP, at=now, attempt=number, data=data))
+        first = {"step": row.attempt.first_step, "resumed_from": row.attempt.resumed_from}
+        events.append(NewEvent(type=EventType.ATTEMPT_FIRST_STEP, at=now, attempt=number, data=first))
     found = examination.checkpoint
     known = max((one or 0 for one in (facts_of(last).checkpoint_step, facts_of(last).checkpoint_at_launch)), default=0)
     if found is not None and found.step > known:
