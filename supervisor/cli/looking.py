@@ -7,6 +7,7 @@ import typer
 from supervisor.cli.asking import RunKey
 from supervisor.cli.history import history, short_time
 from supervisor.cli.output import Json, out, print_json, print_table, state_text
+from supervisor.cli.telling import sentence_of
 from supervisor.client import Vigil
 from supervisor.model.event import Event
 from supervisor.model.run import Run, RunState
@@ -100,8 +101,7 @@ def screen(run: RunKey, json: Json = False) -> None:
 
 def _event_line(event: Event) -> str:
     attempt = f" #{event.attempt}" if event.attempt is not None else ""
-    said = event.data.get("sentence") or ", ".join(f"{key}={value}" for key, value in event.data.items())
-    return f"{event.seq:>6} {short_time(event.at)} {event.type}{attempt} {said}"[:400].rstrip()
+    return f"{event.seq:>6} {short_time(event.at)} {event.type}{attempt} {sentence_of(event)}".rstrip()
 
 
 def _says(run: Run) -> str:

@@ -233,7 +233,7 @@ def test_lost_bytes_are_said_on_stderr(served, capfdbinary):
 def test_a_reader_that_has_seen_enough_is_no_error(served):
     run = served.fleet.put("a", attempts=(attempt(1),))
     served.fleet.store.logs[run.id, 1] = b"line\n" * 1_000_000
-    script = f"{sys.executable} -m supervisor.cli logs a | head -n 1; echo ${{PIPESTATUS[0]}}"
+    script = f"{sys.executable} -m supervisor.cli.main logs a | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["line", "0"]
     assert done.stderr == ""
@@ -266,7 +266,7 @@ def test_events_screen_and_attach(served, spec, capsys):
     assert vigil(["screen", "vit-l"]) == 0
     assert capsys.readouterr().out == "hello\n\n"
     done = subprocess.run(
-        [sys.executable, "-m", "supervisor.cli", "attach", "vit-l", "--write"],
+        [sys.executable, "-m", "supervisor.cli.main", "attach", "vit-l", "--write"],
         capture_output=True,
         text=True,
         check=True,
@@ -277,7 +277,7 @@ def test_events_screen_and_attach(served, spec, capsys):
 def test_ctrl_c_is_130(served):
     served.fleet.put("a")
     waiting = subprocess.Popen(
-        [sys.executable, "-m", "supervisor.cli", "events", "a", "-f"],
+        [sys.executable, "-m", "supervisor.cli.main", "events", "a", "-f"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
