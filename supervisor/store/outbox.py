@@ -62,20 +62,26 @@ def enqueue(connection: Connection, run_id: str | None, messages: Sequence[Messa
             connection.execute(insert(deliveries), rows)
 
 
-def due(connection: Connection, now: datetime, limit: int) -> list[Delivery]:
-    """What is to be sent now, the longest due first."""
+def due(connection: Connection, now: datetime, limit: int, except_routes: Sequence[str] = ()) -> list[Delivery]:
+    """What is to be sent now, the longest due first; nothing of `except_routes`."""
     query = (
         select(deliveries)
         .where(deliveries.c.state == "pending", deliveries.c.due_ms <= to_ms(now))
+        .where(deliveries.c.route.not_in(except_routes))
         .order_by(deliveries.c.due_ms, deliveries.c.id)
         .limit(limit)
     )
     return [_delivery(row) for row in connection.execute(query)]
 
 
-def next_due(connection: Connection) -> datetime | None:
+def next_due(connection: Connection, except_routes: Sequence[str] = ()) -> datetime | None:
     """When the next pending delivery is due; None when none is pending."""
-    query = select(deliveries.c.due_ms).where(deliveries.c.state == "pending").order_by(deliveries.c.due_ms).limit(1)
+    query = (
+        select(deliveries.c.due_ms)
+        .where(deliveries.c.state == "pending", deliveries.c.route.not_in(except_routes))
+        .order_by(deliveries.c.due_ms)
+        .limit(1)
+    )
     due_ms = connection.execute(query).scalar_one_or_none()
     return None if due_ms is None else from_ms(due_ms)
 

@@ -67,6 +67,7 @@ class Store:
         self._engine = engine
         self._readers = readers
         self._listeners: list[Listener] = []
+        self._message_listeners: list[Callable[[], None]] = []
         self._writer = Writer(engine, self._written)
         self._tokens: dict[str, TokenInfo] = {}
         self._named: dict[str, frozenset[int]] = {}
@@ -107,6 +108,11 @@ class Store:
         """
         self._listeners.append(listener)
         return partial(self._listeners.remove, listener)
+
+    def on_message(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` after each commit that put something into the outbox; the answer takes it off again."""
+        self._message_listeners.append(listener)
+        return partial(self._message_listeners.remove, listener)
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
@@ -152,6 +158,7 @@ class Store:
         version = await self._write(
             lambda one: changes.apply(one, change, fresh), urgent=change.urgent, runs=frozenset({run_id})
         )
+        self._sent(change.messages)
         if fresh:
             self._named[run_id] = self._named.get(run_id, frozenset()) | fresh
         return version
@@ -315,14 +322,17 @@ class Store:
     async def enqueue(self, messages: Sequence[Message], *, run_id: str | None = None) -> None:
         """Puts messages that belong to no turn into the outbox."""
         await self._write(lambda one: outbox.enqueue(one, run_id, messages))
+        self._sent(messages)
 
-    async def due_deliveries(self, now: datetime, limit: int = 100) -> list[Delivery]:
-        """What is to be sent now, the longest due first."""
-        return await self._read(lambda one: outbox.due(one, now, limit))
+    async def due_deliveries(
+        self, now: datetime, limit: int = 100, *, except_routes: Sequence[str] = ()
+    ) -> list[Delivery]:
+        """What is to be sent now, the longest due first; nothing of `except_routes`."""
+        return await self._read(lambda one: outbox.due(one, now, limit, except_routes))
 
-    async def next_due(self) -> datetime | None:
+    async def next_due(self, *, except_routes: Sequence[str] = ()) -> datetime | None:
         """When the next pending delivery is due."""
-        return await self._read(outbox.next_due)
+        return await self._read(lambda one: outbox.next_due(one, except_routes))
 
     async def record_delivery(
         self,
@@ -373,3 +383,8 @@ class Store:
         for listener in tuple(self._listeners):
             with contextlib.suppress(Exception):
                 listener(written)
+
+    def _sent(self, messages: Sequence[Message]) -> None:
+        if messages:
+            for listener in tuple(self._message_listeners):
+                listener()
