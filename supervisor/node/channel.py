@@ -185,7 +185,7 @@ def _refusal(error: Any) -> VigilError:
     if not isinstance(error, dict):
         return CallRefused("The probe refused the call without a reason.")
     kind = _kinds().get(str(error.get("code")), CallRefused)
-    return kind(str(error.get("detail") or ""), remedy=str(error.get("remedy") or ""))
+    return kind(_sentence(error.get("detail")), remedy=_sentence(error.get("remedy")))
 
 
 def _kinds() -> dict[str, type[VigilError]]:
@@ -196,6 +196,14 @@ def _kinds() -> dict[str, type[VigilError]]:
         kinds[kind.code] = kind
         classes += kind.__subclasses__()
     return kinds
+
+
+def _sentence(words: Any) -> str:
+    """The probe writes phrases; people read them behind one another."""
+    text = str(words or "").strip()
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?`" else ".")
 
 
 def _again(error: VigilError) -> VigilError:

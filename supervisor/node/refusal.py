@@ -21,7 +21,7 @@ _CONTAINER_DOWN = re.compile(
 _NOT_FOUND = re.compile(
     r"Failed to exec \"(?P<lxc>[^\"]+)\""
     r"|(?:exec: )?\"(?P<oci>[^\"]+)\": (?:executable file not found|stat [^:]+: no such file)"
-    r"|(?:^|[\s:])(?P<sh>[^\s:]+): (?:command )?not found"
+    r"|(?:^|[\s:])(?P<sh>[^\s:]+): (?:command )?not found(?!:)"
     r"|command not found: (?P<zsh>\S+)"
     r"|[Uu]nknown command:? '?(?P<fish>[^\s']+)"
     r"|env: [‘'](?P<env>[^’']+)[’']: No such file"

@@ -1,0 +1,33 @@
+"""The probe's archive."""
+
+import ast
+import io
+import zipfile
+from importlib.resources import files
+
+from supervisor.node.bundle import bundle, pack
+
+
+def test_equal_sources_give_equal_bytes_in_any_order() -> None:
+    assert pack({"a.py": b"1", "b.py": b"2"}) == pack({"b.py": b"2", "a.py": b"1"})
+    assert pack({"a.py": b"1"}).digest != pack({"a.py": b"2"}).digest
+
+
+def test_it_holds_what_the_node_needs_and_nothing_of_ours_beside() -> None:
+    names = zipfile.ZipFile(io.BytesIO(bundle().content)).namelist()
+    assert {"supervisor/__init__.py", "supervisor/probe/serve.py", "libtmux/server.py", "pynvml.py"} <= set(names)
+    assert not [name for name in names if name.startswith("supervisor/") and "/probe/" not in name][1:]
+    assert not [name for name in names if "__pycache__" in name or name.startswith("libtmux/test")]
+
+
+def test_python_3_10_can_read_all_of_it() -> None:
+    archive = zipfile.ZipFile(io.BytesIO(bundle().content))
+    for name in archive.namelist():
+        ast.parse(archive.read(name), name, feature_version=(3, 10))
+
+
+def test_the_boot_program_compiles_on_every_python_3() -> None:
+    source = files("supervisor.node").joinpath("boot.py").read_text("utf-8")
+    ast.parse(source, feature_version=(3, 4))
+    for node in ast.walk(ast.parse(source)):
+        assert not isinstance(node, ast.JoinedStr | ast.NamedExpr)
