@@ -1,0 +1,215 @@
+"""How an attempt stands that has not ended: one answer, the most urgent first."""
+
+from collections.abc import Callable, Iterator
+
+from supervisor.diagnosis import memory, numerics, stall
+from supervisor.diagnosis.hardware import blind_fault
+from supervisor.diagnosis.progress import RANKS
+from supervisor.diagnosis.roots import answer_of, barrier_answer
+from supervisor.diagnosis.view import Answer, View, evidence_of, sensor
+from supervisor.model.causes import cause
+from supervisor.model.verdict import Evidence
+
+STALE_SENSOR_S = 600.0
+"""A device read that names a lost device counts when progress has stopped for so long."""
+RECENT_EVENTS = 400
+"""Progress events for which a caught out-of-memory is still told."""
+CPU_STEPS = 3
+
+
+def judge_life(view: View) -> list[Answer]:
+    """The answers for a living attempt, the one that counts first; the last is `healthy` or `starting`."""
+    answers: list[Answer] = []
+    for detector in DETECTORS:
+        answer = detector(view)
+        if answer is not None and answer.cause not in {other.cause for other in answers}:
+            answers.append(answer)
+    return [*answers, *_plain(view)]
+
+
+def resume_failure(view: View) -> Answer | None:
+    """The first completed step does not lie above the checkpoint that it resumed from."""
+    resumed = view.context.resumed_from
+    if resumed is None:
+        return None
+    for kind in RANKS[:3]:
+        counter = view.state.counters.get(kind)
+        if counter is None or counter.first is None:
+            continue
+        # Logs often count from 0, so there the checkpoint's own number may be the next step.
+        fell_back = counter.first < resumed if kind == "step" else counter.first <= resumed
+        if fell_back:
+            why = f"the checkpoint is of step {resumed}, the first step after it was {counter.first:.0f}."
+            return Answer("resume_failed", why, "proved", (sensor(why),))
+        return None
+    return None
+
+
+def _blind_container(view: View) -> Answer | None:
+    text = view.seen.blind.get("container", "")
+    lowered = text.lower()
+    if "locked" in lowered:
+        return None if stall_of(view) is None else Answer("container_locked", evidence=(sensor(text),))
+    if any(word in lowered for word in ("not running", "stopped", "get init pid", "container_down")):
+        return Answer("container_down", confidence="proved", evidence=(sensor(text),))
+    return None
+
+
+def _blind_link(view: View) -> Answer | None:
+    text = view.seen.blind.get("ssh")
+    return Answer("ssh_lost", confidence="proved", evidence=(sensor(text),)) if text is not None else None
+
+
+def _barrier(view: View) -> Answer | None:
+    hit = view.hit("store-barrier")
+    return barrier_answer(hit, view) if hit is not None and hit.count >= 2 else None
+
+
+def _device_lost(view: View) -> Answer | None:
+    fault = blind_fault(view.seen.blind.get("gpu"))
+    if fault is None or fault.cause not in ("gpu_lost", "gpu_reset_required"):
+        return None
+    since = view.state.last_progress_at or view.state.first_seen_at or view.now
+    if view.now - since < max(STALE_SENSOR_S, 10 * stall.usual_gap(view.state)):
+        return None
+    return Answer(fault.cause, confidence="proved", evidence=(sensor(fault.text),))
+
+
+def _diverged(view: View) -> Answer | None:
+    why = numerics.not_finite(view.state)
+    return Answer("loss_nan", why, "proved", (_last(view), sensor(why))) if why else None
+
+
+def _scale_floor(view: View) -> Answer | None:
+    why = numerics.scale_at_floor(view.state.open, view.state.series)
+    return Answer("loss_scale_floor", why, "proved", (_last(view), sensor(why))) if why else None
+
+
+def _root_and_silence(view: View) -> Answer | None:
+    """An uncaught root stands at the end of the log and nothing goes on: no status will ever come."""
+    roots = [hit for hit in view.hits("root") if hit.role == "root"]
+    if not roots:
+        return None
+    silence = stall_of(view)
+    over = stall.abandoned(view.state, view.now) or (silence is not None and silence.cause.startswith("hang_"))
+    if not over or view.sensors.working():
+        return None
+    return answer_of(roots[0], view)
+
+
+def _silence(view: View) -> Answer | None:
+    found = stall_of(view)
+    if found is None:
+        return None
+    return Answer(found.cause, found.why, "likely", (_last(view), sensor(found.why)))
+
+
+def _cpu_only(view: View) -> Answer | None:
+    devices = view.sensors.devices
+    if "cpu-fallback" not in view.state.counts or not devices or view.state.progress_events < CPU_STEPS:
+        return None
+    untouched = all(
+        (device.used_bytes.max or 0) < 0.02 * (device.total_bytes or 1) or (device.util_percent.last or 0) == 0
+        for device in devices
+    )
+    idle = all((device.util_percent.last or 0) < 1 for device in devices)
+    if not (untouched and idle):
+        return None
+    why = "a warning at the start, steps since, and the devices untouched."
+    return Answer("no_gpu_used", why, "likely", (sensor(why),))
+
+
+def _handled(view: View) -> Answer | None:
+    state = view.state
+    for hit in reversed([*state.past, *state.open]):
+        recent = state.progress_events - hit.steps <= RECENT_EVENTS
+        caught = hit.role == "handled" or (
+            hit in state.past
+            and not hit.traceback
+            and hit.cause is not None
+            and cause(hit.cause).family == "gpu_memory"
+        )
+        if caught and recent and (state.progress_events or hit.role == "handled"):
+            return Answer("oom_handled", "", "likely", (evidence_of(hit),))
+    return None
+
+
+def _leak(view: View) -> Answer | None:
+    return _state("memory_leak", memory.leak(view.state))
+
+
+def _churn(view: View) -> Answer | None:
+    return _state("memory_churn", memory.churn(view.state, view.sensors))
+
+
+def _pressure(view: View) -> Answer | None:
+    return _state("memory_pressure", memory.pressure(view.state, view.sensors))
+
+
+def _starved(view: View) -> Answer | None:
+    return _state("data_starved", numerics.starved(view.state.series))
+
+
+def _slower(view: View) -> Answer | None:
+    return _state("throughput_drop", numerics.slower(view.state.series))
+
+
+def _recompiles(view: View) -> Answer | None:
+    count = view.state.counts.get("recompile", 0)
+    if count < numerics.RECOMPILE_HITS:
+        return None
+    return _state("recompile_storm", f"the limit of recompilations was hit {count} times.")
+
+
+def _spike(view: View) -> Answer | None:
+    return _state("loss_spike", numerics.spike(view.state))
+
+
+def _overflow(view: View) -> Answer | None:
+    hit = view.hit("scale-reduced")
+    return Answer("overflow_benign", evidence=(evidence_of(hit),)) if hit is not None else None
+
+
+DETECTORS: tuple[Callable[[View], Answer | None], ...] = (
+    _blind_container,
+    _blind_link,
+    resume_failure,
+    _barrier,
+    _device_lost,
+    _diverged,
+    _scale_floor,
+    _root_and_silence,
+    _silence,
+    _cpu_only,
+    _handled,
+    _leak,
+    _churn,
+    _pressure,
+    _starved,
+    _slower,
+    _recompiles,
+    _spike,
+    _overflow,
+)
+"""In this order the first answer counts; the others stand beside it."""
+
+
+def stall_of(view: View) -> stall.Silence | None:
+    """What the present silence means."""
+    return stall.silence(view.state, view.sensors, view.spec.watch, view.now)
+
+
+def _state(name: str, why: str | None) -> Answer | None:
+    return Answer(name, why, "likely", (sensor(why),)) if why else None
+
+
+def _plain(view: View) -> Iterator[Answer]:
+    if view.state.last_progress_at is None:
+        yield Answer("starting", evidence=(_last(view),) if view.state.last_line else ())
+    else:
+        yield Answer("healthy", confidence="likely")
+
+
+def _last(view: View) -> Evidence:
+    line = view.state.last_line
+    return Evidence(line=line[0], text=line[1]) if line is not None else sensor("no line yet")

@@ -1,0 +1,130 @@
+"""The numbers in a message: how much was asked, free, allowed, allocated, reserved."""
+
+import re
+
+_UNITS = {"": 1, "B": 1, "BYTES": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_AMOUNT = r"(?P<amount>\d[\d.,]*) ?(?P<unit>bytes|[KMGT]i?B?|B)?\b"
+_OOM: dict[str, tuple[re.Pattern[str], ...]] = {
+    name: tuple(re.compile(pattern.replace("U", _AMOUNT, 1)) for pattern in patterns)
+    for name, patterns in {
+        "asked_bytes": (
+            r"[Tt]ried to allocate U",
+            r"trying to allocate U",
+            r"[Rr]equested memory: U",
+            r"allocating U",
+            r"CUDA (?:calloc|malloc)(?: async)? U",
+            r"Unable to allocate U",
+            r"allocate request.{0,20}? U",
+            r"malloc of size U",
+        ),
+        "total_bytes": (r"total capac?ity of U", r"U total capacity"),
+        "free_bytes": (r"of which U is free", r"; U free", r"[Ff]ree memory: U", r"There are U free"),
+        "allocated_bytes": (r"U is allocated by PyTorch", r"U already allocated", r"MPS allocated: U"),
+        "reserved_bytes": (r"U reserved in total",),
+        "cached_bytes": (r"U cached",),
+        "unallocated_bytes": (r"U is reserved by PyTorch but unallocated",),
+        "allowed_bytes": (r"max allowed: U", r"U allowed"),
+        "own_bytes": (r"this process has U memory in use",),
+        "pool_bytes": (r"with U allocated in private pools",),
+    }.items()
+}
+_OTHERS = re.compile(r"Process (?P<pid>\d+) has " + _AMOUNT + " memory in use")
+_PREFLIGHT = re.compile(
+    r"\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup.*utilization \((?P<share>[\d.]+), (?P<wanted>[\d.]+) GiB\)"
+)
+_COMPILE = re.compile(r"Used (?P<used>[\d.]+)(?P<used_unit>[KMGT]) of (?P<limit>[\d.]+)(?P<limit_unit>[KMGT])")
+_BARRIER = re.compile(r"world_size=(?P<world>\d+), worker_count=(?P<workers>\d+)")
+_SCALE = re.compile(
+    r"(?:loss scale: ?(?P<before>[\d.e+-]+), reducing to ?(?P<after>[\d.e+-]+)"
+    r"|(?:loss scale to|scale to:) ?(?P<alone>[\d.]+(?:e[+-]?\d+)?))"
+)
+
+
+def figures_of(kind: str | None, text: str) -> dict[str, float]:
+    """The figures of a matched line; `kind` is the signature's `figures`."""
+    match kind:
+        case "oom" | "host":
+            return oom_figures(text)
+        case "preflight":
+            return _preflight(text)
+        case "compile":
+            return _compile(text) | oom_figures(text)
+        case "barrier":
+            found = _BARRIER.search(text)
+            return {"world_size": float(found["world"]), "worker_count": float(found["workers"])} if found else {}
+        case "scale":
+            return _scale(text)
+    return {}
+
+
+def oom_figures(text: str) -> dict[str, float]:
+    """Every figure of an out-of-memory message of any generation, in bytes; absent where the message lacks it."""
+    figures: dict[str, float] = {}
+    for name, patterns in _OOM.items():
+        for pattern in patterns:
+            match = pattern.search(text)
+            value = _bytes(match) if match else None
+            if value is not None:
+                figures[name] = value
+                break
+    others = [(float(match["pid"]), _bytes(match) or 0.0) for match in _OTHERS.finditer(text)]
+    if others:
+        figures["others_bytes"] = sum(amount for _, amount in others)
+        figures["others_largest_bytes"] = max(amount for _, amount in others)
+        figures["others_largest_pid"] = max(others, key=lambda row: row[1])[0]
+        figures["others_count"] = float(len(others))
+    return figures
+
+
+def in_words(amount_bytes: float) -> str:
+    """A number of bytes for people: 1.55 GiB."""
+    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if abs(amount_bytes) >= size:
+            return f"{amount_bytes / size:.2f} {unit}"
+    return f"{amount_bytes:.0f} bytes"
+
+
+def _bytes(match: re.Match[str]) -> float | None:
+    text = match["amount"].rstrip(".,").replace(",", "")
+    unit = (match["unit"] or "").upper()
+    size = _UNITS.get(unit if unit in _UNITS else unit[:1], 1)
+    try:
+        return float(text) * size
+    except ValueError:
+        return None
+
+
+def _preflight(text: str) -> dict[str, float]:
+    match = _PREFLIGHT.search(text)
+    if match is None:
+        return {}
+    gib = float(1 << 30)
+    free, total, wanted = (float(match[name]) * gib for name in ("free", "total", "wanted"))
+    return {
+        "free_bytes": free,
+        "total_bytes": total,
+        "asked_bytes": wanted,
+        "missing_bytes": max(0.0, wanted - free),
+        "held_bytes": max(0.0, total - free),
+    }
+
+
+def _compile(text: str) -> dict[str, float]:
+    match = _COMPILE.search(text)
+    if match is None:
+        return {}
+    used = float(match["used"]) * _UNITS[match["used_unit"]]
+    limit = float(match["limit"]) * _UNITS[match["limit_unit"]]
+    return {"asked_bytes": used, "total_bytes": limit, "ratio": used / limit if limit else 0.0}
+
+
+def _scale(text: str) -> dict[str, float]:
+    match = _SCALE.search(text)
+    if match is None:
+        return {}
+    try:
+        after = float((match["after"] or match["alone"]).rstrip("."))
+        before = float(match["before"]) if match["before"] else after * 2
+    except ValueError:
+        return {}
+    return {"scale_before": before, "scale_after": after}

@@ -1,0 +1,217 @@
+"""Take the lines of an observation into the state."""
+
+import re
+from collections.abc import Iterable
+
+from supervisor.diagnosis.figures import figures_of, oom_figures
+from supervisor.diagnosis.metrics import take_event
+from supervisor.diagnosis.progress import note_total, own_reader, read, take
+from supervisor.diagnosis.readings import NOT_TOLD, push, take_loss
+from supervisor.diagnosis.signatures import Library, Signature
+from supervisor.diagnosis.state import MAX_OPEN_HITS, MAX_PAST_HITS, Hit, State, short
+from supervisor.diagnosis.text import Line, split_prefix
+
+RECENT_LINES = 6
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
+_FRAME = re.compile(r'^\s*File ".*", line \d+, in (?P<function>\S+)|^\S+\.py:\d+ in (?P<boxed>\S+)')
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:: .*|\s*)$")
+_LAUNCHERS = re.compile(
+    r"ChildFailedError|CalledProcessError|SignalException|ProcessExitedException|ProcessRaisedException|RayTaskError"
+    r"|ActorDiedError|SystemExit|_?queue\.Empty|^Empty\b|CancelledError|EngineDeadError"
+    r"|Engine core initialization failed"
+)
+_EVALUATION = re.compile(
+    r"^_?(?:evaluate\w*|evaluation\w*|validate\w*|validation\w*|eval|eval_\w+|run_eval\w*|test_step|predict\w*|prediction\w*"
+    r"|log_validation|generate|model_eval)$"
+)
+_ECHO = re.compile(r"""^\s*(?:--)?[a-z_][a-z0-9_.\-]*\s*[:=]\s*[\[{"']|^Namespace\(|^\s*\[?'[^']*python[^']*', '""")
+_PID = re.compile(r"\bpid[ =:]+(?P<pid>\d{2,7})\b")
+_BANNER = re.compile(r"(?i)\battempt \d+\b.*(?:resum|start)|^=+ run \S+ .*attempt")
+_HF_RUNNING = "***** Running training *****"
+
+
+def fold_log(state: State, lines: Iterable[Line], library: Library, own: str | None, at: float) -> None:
+    """Take the log's lines, in order; `at` is when they were seen (unix seconds)."""
+    read_own = own_reader(own) if own else None
+    for line in lines:
+        state.order += 1
+        writer, text = split_prefix(line.text)
+        if not text or text.isspace():
+            continue
+        _fold_line(state, line.number, writer, text, library, read_own, at)
+
+
+def fold_metrics(state: State, lines: Iterable[Line], at: float) -> None:
+    """Take the metrics file's lines, in order."""
+    for line in lines:
+        if take_event(state, line.text, at):
+            progressed(state, at)
+
+
+def _fold_line(
+    state: State, number: int | None, writer: str | None, text: str, library: Library, read_own: object, at: float
+) -> None:
+    moved = "%|" in text and _fold_progress(state, text, read_own, at)
+    found = library.match(text, state.recent) if not _ECHO.search(text) else []
+    for signature in found:
+        _take_signature(state, signature, number, writer, text, at)
+    if _trace(state, number, text):
+        state.last_line = (number, short(text))
+    elif moved or (
+        not any(signature.role in ("root", "hint", "handled") for signature in found)
+        and _fold_progress(state, text, read_own, at)
+    ):
+        if not found:
+            return
+    else:
+        state.last_line = (number, short(text))
+        _continue_figures(state, text)
+        _notes(state, text)
+    state.recent = [*state.recent, text[:400]][-RECENT_LINES:]
+
+
+def _fold_progress(state: State, text: str, read_own: object, at: float) -> bool:
+    """Whether the line is one of progress, moved or not."""
+    if callable(read_own):
+        answer = read_own(text)
+        if answer is not None:
+            reading, loss = answer
+            if take(state, reading, text, at):
+                if loss is not None and (not state.series.losses or state.series.losses[-1] != loss):
+                    push(state.series.losses, loss, 64)
+                    push(state.series.norms, NOT_TOLD, 64)
+                progressed(state, at)
+            return True
+    reading = read(text)
+    if reading is None:
+        if "loss" in text and text.lstrip().startswith("{"):
+            return take_loss(state.series, text)
+        return False
+    if "metrics" in state.counters and reading.kind != "own":
+        # The metrics file counts; the log's lines are signs of life only.
+        state.last_moved_at = at
+        return True
+    if take(state, reading, text, at):
+        progressed(state, at)
+    return True
+
+
+def progressed(state: State, at: float) -> None:
+    """Completed progress: whatever stood open was survived."""
+    if state.last_progress_at is not None and at > state.last_progress_at:
+        push(state.gaps_s, at - state.last_progress_at, 64)
+    state.last_progress_at = at
+    state.last_moved_at = at
+    if state.open:
+        survived = [hit for hit in state.open if hit.role in ("root", "handled")]
+        known = {hit.id for hit in survived}
+        state.past = [*(hit for hit in state.past if hit.id not in known), *survived][-MAX_PAST_HITS:]
+        state.open = []
+    state.trace.first = state.trace.last = None
+    state.trace.launcher = False
+
+
+def _take_signature(
+    state: State, signature: Signature, number: int | None, writer: str | None, text: str, at: float
+) -> None:
+    if signature.not_after and any(hit.role == signature.not_after for hit in state.open):
+        return
+    state.counts[signature.id] = state.counts.get(signature.id, 0) + 1
+    if signature.role == "phase":
+        state.phase = signature.phase or state.phase
+        return
+    if signature.dismisses:
+        state.open = [
+            hit for hit in state.open if hit.id not in signature.dismisses or state.order - hit.last_order > 8
+        ]
+    if signature.clears:
+        state.open = [hit for hit in state.open if hit.role != signature.clears]
+    figures = figures_of(signature.figures, text)
+    if "scale_after" in figures:
+        push(state.series.scales, figures["scale_after"], 64)
+    for hit in state.open:
+        if hit.id == signature.id:
+            hit.count += 1
+            hit.last_order = state.order
+            return
+    hit = Hit(
+        id=signature.id,
+        role=signature.role,
+        cause=signature.cause,
+        order=state.order,
+        line=number,
+        text=short(text),
+        writer=writer[:40] if writer else None,
+        last_order=state.order,
+        traceback=state.trace.open or _looks_uncaught(text),
+        evaluating=state.phase == "evaluating" or any(map(_EVALUATION.match, state.trace.functions)),
+        steps=state.progress_events,
+        figures=figures,
+    )
+    if len(state.open) < MAX_OPEN_HITS:
+        state.open.append(hit)
+    elif signature.role in ("root", "done"):
+        index = next((i for i, other in enumerate(state.open) if other.role not in ("root", "done")), None)
+        if index is not None:
+            del state.open[index]
+            state.open.append(hit)
+
+
+def _looks_uncaught(text: str) -> bool:
+    return bool(re.match(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): ", text))
+
+
+def _trace(state: State, number: int | None, text: str) -> bool:
+    """Follow a traceback; True where the line belongs to one."""
+    trace = state.trace
+    if _TRACEBACK.search(text):
+        trace.open = True
+        trace.functions = []
+        return True
+    frame = _FRAME.match(text)
+    if frame is not None:
+        if not trace.open:
+            # The head scrolled away or stands in another writer's line.
+            trace.open, trace.functions = True, []
+        trace.functions = [*trace.functions, (frame["function"] or frame["boxed"] or "")[:40]][-24:]
+        return True
+    if not trace.open:
+        return False
+    if text[:1].isspace() or text[:1] in "│❱╰╭^~":
+        return True
+    match = _EXCEPTION.match(text)
+    if match is None:
+        # Another writer's line, or words after the end.
+        return False
+    trace.open = False
+    trace.exceptions += 1
+    entry = (number, short(text))
+    if _LAUNCHERS.search(text):
+        trace.launcher = True
+    elif trace.first is None:
+        trace.first = entry
+    trace.last = entry
+    return True
+
+
+def _continue_figures(state: State, text: str) -> None:
+    """Some messages tell their figures in the lines below."""
+    if not text.startswith("- ") or not state.open:
+        return
+    hit = state.open[-1]
+    if hit.cause == "gpu_oom" and state.order - hit.last_order <= 4:
+        hit.figures = oom_figures(text) | hit.figures
+
+
+def _notes(state: State, text: str) -> None:
+    note_total(state, text)
+    if _HF_RUNNING in text:
+        state.counts["training-begins"] = state.counts.get("training-begins", 0) + 1
+    if _BANNER.search(text):
+        state.open, state.past = [], []
+        state.trace.first = state.trace.last = None
+    if "pid" in text and len(state.pids) < 64:
+        for match in _PID.finditer(text):
+            pid = int(match["pid"])
+            if pid not in state.pids and len(state.pids) < 64:
+                state.pids.append(pid)

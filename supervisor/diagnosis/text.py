@@ -1,0 +1,147 @@
+"""From the bytes of a terminal to the lines that a person would read, however the bytes were cut."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MAX_PIECE_BYTES = 8 * 1024
+"""A piece without any line end is cut here: a program may print for hours without one."""
+MAX_JOINED_ROWS = 64
+"""Rows of a screen that are joined to one line at most; the longest message seen took nine."""
+
+_ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
+)
+_MOVES = re.compile(rb"\x1b\[[0-9;]*[ABEFHd]")
+_PREFIXES = re.compile(
+    r"\s*(?:"
+    r"\[rank ?(?P<rank>\d+)\]:? ?"
+    r"|\[default(?P<default>\d+)\]: ?"
+    r"|\((?P<actor>[A-Za-z]\w* )?(?:pid=\d+)(?:, ip=[\w.:-]+)?\) ?"
+    r"(?:(?:ERROR|INFO|WARNING) \d\d-\d\d [\d:]+ \[[\w.]+:\d+\] )?"
+    r"|(?P<host>\d{1,3}(?:\.\d{1,3}){3}): "
+    r"|(?P<task>\d{1,5}): (?=\S)"
+    r"|│ "
+    r")"
+)
+_BOX_END = re.compile(r"\s*│\s*$")
+
+
+class Line(NamedTuple):
+    """One line, or one redraw of it."""
+
+    text: str
+    number: int | None
+    """From 1 in the attempt's log; None where bytes before it were lost."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Where the reading of a stream stands; part of the state."""
+
+    offset: int = 0
+    """Of the next byte."""
+    line: int | None = 1
+    """Number of the line that the next byte belongs to."""
+    pending: bytes = b""
+    """Bytes after the last line end."""
+    rows: list[str] = field(default_factory=list)
+    """Full rows of a screen that wait for their end."""
+    rows_line: int | None = None
+
+
+def lines(cursor: Cursor, data: bytes, columns: int | None = None) -> Iterator[Line]:
+    """The lines that `data`, the next bytes of the stream, completes; moves the cursor. `columns`: rows of a screen."""
+    cursor.offset += len(data)
+    text = cursor.pending + data
+    *whole, rest = text.split(b"\n")
+    for raw in whole:
+        number = cursor.line
+        line = raw.removesuffix(b"\r")
+        if columns is None and len(line) <= MAX_PIECE_BYTES and b"\r" not in line and b"\x1b" not in line:
+            if line:
+                yield Line(line.decode("utf-8", "replace"), number)
+        else:
+            yield from _pieces(cursor, line, number, columns)
+        if number is not None:
+            cursor.line = number + 1
+    end = _settled(rest)
+    if end:
+        yield from _pieces(cursor, rest[:end].removesuffix(b"\r"), cursor.line, columns)
+    cursor.pending = rest[end:]
+
+
+def unfinished(cursor: Cursor, columns: int | None = None) -> Iterator[Line]:
+    """What stands after the last line end, as lines; the cursor's stream must not be read on afterwards."""
+    rest = cursor.pending
+    cursor.pending = b""
+    yield from _pieces(cursor, rest.removesuffix(b"\r"), cursor.line, columns)
+    if cursor.rows:
+        yield _joined(cursor)
+
+
+def lost(cursor: Cursor, offset: int) -> Iterator[Line]:
+    """Bytes up to `offset` are gone: what was pending ends here, and from here no line's number is known."""
+    yield from unfinished(cursor)
+    cursor.offset = offset
+    cursor.line = None
+
+
+def split_prefix(text: str) -> tuple[str | None, str]:
+    """Who wrote the line (`rank 3`, a host, an actor), and the line without that."""
+    writer = None
+    for _ in range(3):
+        match = _PREFIXES.match(text)
+        if match is None:
+            break
+        rank = match["rank"] or match["default"]
+        writer = writer or (f"rank {rank}" if rank else match["host"] or match["actor"])
+        text = text[match.end() :]
+        if match[0].lstrip().startswith("│"):
+            text = _BOX_END.sub("", text)
+    return writer, text
+
+
+def _settled(rest: bytes) -> int:
+    """How many bytes of an unfinished line can no longer be changed by what follows."""
+    end = rest.rfind(b"\r", 0, len(rest) - 1) + 1 if len(rest) > 1 else 0
+    while len(rest) - end > MAX_PIECE_BYTES + 1:
+        end += MAX_PIECE_BYTES
+    return end
+
+
+def _pieces(cursor: Cursor, raw: bytes, number: int | None, columns: int | None) -> Iterator[Line]:
+    for redraw in raw.split(b"\r"):
+        for start in range(0, len(redraw) or 1, MAX_PIECE_BYTES):
+            piece = redraw[start : start + MAX_PIECE_BYTES]
+            parts = _ESCAPES.sub(b"", _MOVES.sub(b"\r", piece)).split(b"\r") if b"\x1b" in piece else (piece,)
+            for part in parts:
+                text = part.decode("utf-8", "replace")
+                if columns is not None:
+                    yield from _row(cursor, text, number, columns)
+                elif text:
+                    yield Line(text, number)
+
+
+def _row(cursor: Cursor, text: str, number: int | None, columns: int) -> Iterator[Line]:
+    if not cursor.rows:
+        cursor.rows_line = number
+    cursor.rows.append(text)
+    if _cells(text) < columns or len(cursor.rows) >= MAX_JOINED_ROWS:
+        line = _joined(cursor)
+        if line.text:
+            yield line
+
+
+def _joined(cursor: Cursor) -> Line:
+    line = Line("".join(cursor.rows), cursor.rows_line)
+    cursor.rows = []
+    return line
+
+
+def _cells(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char) for char in text)
