@@ -248,6 +248,8 @@ class Store:
         self, *, after: int, run_id: str | None = None, limit: int = 200, wait_s: float = 0.0
     ) -> list[Event]:
         """As `events`, but waits up to `wait_s` for the first one."""
+        if wait_s <= 0:
+            return await self.events(run_id=run_id, after=after, limit=limit)
         written = asyncio.Event()
         stop = self.on_write(lambda _runs: written.set())
         try:
@@ -255,7 +257,7 @@ class Store:
                 while True:
                     written.clear()
                     found = await self.events(run_id=run_id, after=after, limit=limit)
-                    if found or wait_s <= 0:
+                    if found:
                         return found
                     await written.wait()
         except TimeoutError:
