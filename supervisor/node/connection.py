@@ -18,6 +18,9 @@ from supervisor.node.pipe import Ear, SharedConnection, SshPipe, close
 
 _KEEPALIVE_S = 15
 _KEEPALIVE_MISSES = 3
+_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+"""Before the default ones: a packet costs 0.02 ms with AES-GCM and 0.15 with asyncssh's first choice, ChaCha20. Ciphers
+in ssh_config take precedence."""
 _JITTER_S = 0.2
 """Before each connect: a daemon that starts does not knock everywhere at the same instant."""
 
@@ -177,12 +180,14 @@ class Connections:
         return HostKeyCheck(_spelled(machine.address), machine.pinned, files)
 
     def _arguments(self, address: SshAddress, check: HostKeyCheck) -> dict[str, Any]:
-        named = [*self._options.client_keys, *map(Path, self._config(address).get("IdentityFile", ()))]
+        config = self._config(address)
+        named = [*self._options.client_keys, *map(Path, config.get("IdentityFile", ()))]
         if self._options.personal_keys:
             named += [Path("~/.ssh/id_ed25519"), Path("~/.ssh/id_ecdsa"), Path("~/.ssh/id_rsa")]
         keys = [own_key(self._options.data_folder), *(key for key in map(Path.expanduser, named) if key.is_file())]
         return {
             **self._place(address),
+            **({} if config.get("Ciphers") else {"encryption_algs": _CIPHERS}),
             "known_hosts": check.trusted,
             "client_keys": [str(key) for key in dict.fromkeys(keys)],
             "ignore_encrypted": True,

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from socket import IPPROTO_TCP, TCP_CORK
 from typing import Protocol, cast
 
 import asyncssh
@@ -126,6 +127,22 @@ class SharedConnection:
         """Whether one more channel may be tried."""
         return not self.full and not self.connection.is_closed()
 
+    @contextlib.contextmanager
+    def one_segment(self) -> Iterator[None]:
+        """What is written meanwhile leaves together. asyncssh puts an ignored packet before each packet and sends both
+        by themselves; together they wake the other side once."""
+        socket = self.connection.get_extra_info("socket")
+        if socket is None:
+            yield
+            return
+        with contextlib.suppress(OSError):
+            socket.setsockopt(IPPROTO_TCP, TCP_CORK, 1)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                socket.setsockopt(IPPROTO_TCP, TCP_CORK, 0)
+
     def suspect(self, since: float) -> None:
         """A channel has been silent since then: the connection is given up, unless another channel heard from it."""
         if self.users <= 1 or self.heard_at < since:
@@ -185,7 +202,7 @@ class SshPipe(asyncssh.SSHClientSession[bytes]):
     def write(self, data: bytes) -> None:
         """To its standard input."""
         if self._channel is not None and not self._channel.is_closing():
-            with contextlib.suppress(BrokenPipeError, OSError):
+            with self._shared.one_segment(), contextlib.suppress(BrokenPipeError, OSError):
                 self._channel.write(data)
 
     def close(self) -> None:
