@@ -12,7 +12,7 @@ import structlog
 
 from supervisor.alerts.retry import next_try
 from supervisor.alerts.route import WebhookRoute
-from supervisor.alerts.webhook import Answer, post
+from supervisor.alerts.webhook import TIMEOUT_S, Answer, post
 from supervisor.model.errors import StoreBusy
 from supervisor.store.records import Delivery
 from supervisor.store.store import Store
@@ -38,12 +38,14 @@ class Outbox:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         factor: float = 1.0,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """`factor` shortens the pauses between tries."""
+        """`factor` shortens the pauses between tries; `timeout_s` is for one try."""
         self._store = store
         self._routes = {route.id: route for route in routes}
         self._now = now
         self._factor = factor
+        self._timeout_s = timeout_s
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -104,7 +106,9 @@ class Outbox:
         """One after the other, so that a receiver that is well gets them in their order."""
         assert self._client is not None
         for delivery in deliveries:
-            answer = await post(self._client, route, delivery.message_id, delivery.body, self._now())
+            answer = await post(
+                self._client, route, delivery.message_id, delivery.body, self._now(), timeout_s=self._timeout_s
+            )
             while True:
                 try:
                     proceed = await self._record(route, delivery, answer)

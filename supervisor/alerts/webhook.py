@@ -42,11 +42,19 @@ def headers(route: WebhookRoute, message_id: str, body: str, now: datetime) -> d
     }
 
 
-async def post(client: httpx2.AsyncClient, route: WebhookRoute, message_id: str, body: str, now: datetime) -> Answer:
+async def post(
+    client: httpx2.AsyncClient,
+    route: WebhookRoute,
+    message_id: str,
+    body: str,
+    now: datetime,
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> Answer:
     """Sends the message. Raises nothing: whatever goes wrong is in the answer."""
     try:
         async with (
-            asyncio.timeout(TIMEOUT_S),
+            asyncio.timeout(timeout_s),
             client.stream(
                 "POST",
                 route.url,
@@ -57,7 +65,7 @@ async def post(client: httpx2.AsyncClient, route: WebhookRoute, message_id: str,
         ):
             return read_answer(response.status_code, response.headers.get("retry-after"), now)
     except TimeoutError:
-        return Answer(result="failed", error=f"no answer within {TIMEOUT_S:g} s")
+        return Answer(result="failed", error=f"no answer within {timeout_s:g} s")
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
         text = str(error).replace(route.url, route.shown)
         return Answer(result="failed", error=f"{type(error).__name__}: {text}" if text else type(error).__name__)
