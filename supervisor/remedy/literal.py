@@ -2,11 +2,12 @@
 
 import math
 import re
+from decimal import Decimal
 
 from supervisor.model.spec import Scalar
 
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)")
-_BROKEN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BROKEN = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?")
 
 
 def read_number(text: str) -> int | float | str:
@@ -52,9 +53,4 @@ def _scientific(value: float) -> tuple[str, int]:
 
 
 def _decimal(value: float) -> str:
-    text = repr(value)
-    if "e" not in text:
-        return text
-    mantissa, _, exponent = text.partition("e")
-    places = max(0, len(mantissa.partition(".")[2]) - int(exponent))
-    return f"{value:.{places}f}"
+    return format(Decimal(repr(value)), "f")

@@ -208,6 +208,9 @@ def _launch(
     spec, attempts = case.spec, case.run.attempts
     overrides = plan.proposal.overrides if plan.proposal else dict(case.attempt.overrides)
     candidate = _candidate(case, configuration, plan)
+    bad = case.ledger.bad(candidate)
+    if bad:
+        return GiveUp(sentence=f"Attempt {bad.attempt} proved this configuration bad ({bad.cause}).")
     whole = case.context.whole
     refused = refusal(
         spec.budget,

@@ -45,6 +45,8 @@ def words(line: str) -> list[Word]:
             begin = place
             while place < len(line) and line[place] in _OPERATORS:
                 place += 1
+            if found and found[-1].end == begin and line[begin] in "<>" and line[found[-1].begin : begin].isdigit():
+                begin = found.pop().begin  # the descriptor of `2>&1`
             found.append(Word(begin, place, line[begin:place], operator=True))
         else:
             word = _word(line, place)
@@ -128,6 +130,8 @@ def _balanced(line: str, place: int, opening: str, closing: str) -> int:
             place += 1
         elif sign == "'":
             place = _closing(line, place + 1, "'")
+        elif sign == '"':
+            place = _double_quoted(line, place + 1)[2] - 1
         elif sign == opening:
             depth += 1
         elif sign == closing:

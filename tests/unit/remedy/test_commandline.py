@@ -1,0 +1,94 @@
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.model.errors import InvalidInput
+from supervisor.remedy.commandline import flag_value, with_flag, with_resume
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "after"),
+    [
+        ("run  --b 8   --c", 8, "run  --b 4   --c"),
+        ("run --b=8 # --b 9", 8, "run --b=4 # --b 9"),
+        ("run '--b' \"8\"|tee x", 8, "run '--b' 4|tee x"),
+        (("run", "--b", "8"), 8, ("run", "--b", "4")),
+        (("run", "--b=8", "--bb=8"), 8, ("run", "--b=4", "--bb=8")),
+    ],
+)
+def test_one_flag_is_replaced_by_its_place(command: object, value: int, after: object) -> None:
+    assert flag_value(command, "--b") == value  # type: ignore[arg-type]
+    assert with_flag(command, "--b", 4) == after  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("run --c 8", "is not on the command line"),
+        ("run --bb 8", "is not on the command line"),
+        ("bash -c 'run --b 8'", "is not on the command line"),
+        ("run --b 8 --b=9", "stands 2 times"),
+        ("run --b $B", "only the shell can expand"),
+        ("run --b '8", "no whole shell line"),
+        (("run", "--b", "8", "--b", "8"), "stands 2 times"),
+    ],
+)
+def test_a_flag_that_is_not_exactly_one_literal_word_is_refused(command: object, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        flag_value(command, "--b")  # type: ignore[arg-type]
+
+
+def test_numbers_keep_their_kind() -> None:
+    assert flag_value("run --lr 1e-4", "--lr") == 1e-4
+    assert with_flag("run --lr 1e-4", "--lr", 5e-5) == "run --lr 5e-5"
+    assert with_flag("run --lr 0.0001", "--lr", 5e-5) == "run --lr 0.00005"
+    assert flag_value("run --name 08", "--name") == "08"
+    assert flag_value("run --compile --b 1", "--compile") is True
+    assert flag_value("run --shift -3", "--shift") == -3
+
+
+def test_a_flag_is_taken_away_only_where_it_is_clear_what_belongs_to_it() -> None:
+    assert with_flag("run --compile --b 1", "--compile", None) == "run --b 1"
+    assert with_flag("run --b=1 -x", "--b", None) == "run -x"
+    assert with_flag(("run", "--b=1"), "--b", None) == ("run",)
+    with pytest.raises(InvalidInput, match="may or may not own"):
+        with_flag("run --compile train.py", "--compile", None)
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), max_size=12))
+def test_any_value_reaches_the_program_as_it_is(value: str) -> None:
+    assert shlex.split(with_flag("run --b 8", "--b", value))[2] == value  # type: ignore[arg-type]
+    assert shlex.split(with_flag("run --b=8", "--b", value))[1] == f"--b={value}"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "after"),
+    [
+        ("run {config}", "run {config} --resume '/a b'"),
+        ("run {config} | tee log", "run {config} --resume '/a b' | tee log"),
+        ("run {config} 2>&1 | tee log", "run {config} --resume '/a b' 2>&1 | tee log"),
+        ("run {config} > log", "run {config} --resume '/a b' > log"),
+        ("cd x && run y | tee log", "cd x && run y --resume '/a b' | tee log"),
+        ("source env; run {resume} --x; echo done", "source env; run --resume '/a b' --x; echo done"),
+        ("run x  # note", "run x --resume '/a b'  # note"),
+        (("run", "x"), ("run", "x", "--resume", "/a b")),
+        (("run", "{resume}", "x"), ("run", "--resume", "/a b", "x")),
+    ],
+)
+def test_resume_arguments_go_to_the_program(command: object, after: object) -> None:
+    assert with_resume(command, "--resume {checkpoint}", "/a b") == after  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("command", ["run a; run b", "run a & run b", "(run a)", "run {config} && eval {config}"])
+def test_where_it_cannot_be_told_which_program_is_meant_a_place_is_asked_for(command: str) -> None:
+    with pytest.raises(InvalidInput, match=r"\{resume\}"):
+        with_resume(command, "--resume {checkpoint}", "/a")
+    assert with_resume(command, "--resume {checkpoint}", None) == command
+
+
+def test_without_a_checkpoint_nothing_is_appended() -> None:
+    assert with_resume("run", "--resume {checkpoint}", None) == "run"
+    assert with_resume("run {resume} x", "--resume {checkpoint}", None) == "run  x"
+    assert with_resume(("run", "{resume}"), "--resume {checkpoint}", None) == ("run",)
