@@ -14,7 +14,7 @@ from supervisor.store.store import Store
 async def main(folder: Path, url: str, secret: str, count: int) -> None:
     """Puts `count` messages into the outbox, then sends."""
     store = await Store.open(folder)
-    outbox = Outbox(store, [WebhookRoute(url=url, secret=secret)], factor=0.001)
+    outbox = Outbox(store, [WebhookRoute(url=url, secret=secret)], factor=1e-5)
     await outbox.start()
     for number in range(count):
         await store.enqueue([Message(type="run.finished", timestamp=datetime.now(UTC), data={"n": number})])

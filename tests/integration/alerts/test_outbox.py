@@ -31,7 +31,7 @@ def message(number: int = 0, kind="run.incident.opened") -> Message:
 @asynccontextmanager
 async def sending(folder: Path, *routes: WebhookRoute, **options) -> AsyncIterator[tuple[Store, Outbox]]:
     store = await Store.open(folder)
-    outbox = Outbox(store, routes, **{"factor": 0.001, "timeout_s": 5.0, **options})
+    outbox = Outbox(store, routes, **{"factor": 1e-5, "timeout_s": 5.0, **options})
     try:
         await outbox.start()
         yield store, outbox
@@ -143,7 +143,7 @@ async def test_types_and_evidence_of_a_route(tmp_path):
 def test_kill_9_loses_no_message_and_changes_no_id(tmp_path):
     """Killed while it enqueues and sends, again and again: every message arrives, each under one id."""
     count, rounds = 25, 3
-    with Receiver(*([500, CLOSE, 204, 204, 503] * 40)) as receiver:
+    with Receiver(*([500, CLOSE, 204, 204, 503] * 12)) as receiver:
         command = [sys.executable, "-m", "tests.integration.alerts.sender"]
         for _ in range(rounds):
             child = subprocess.Popen(
