@@ -1,4 +1,4 @@
-"""The consent: what a run will be, and all that Vigil may ever do to it, said before the launch in at most 25 lines."""
+"""The consent: what a run will be, and all that Vigil may ever do to it, said before the launch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,8 @@ from supervisor.remedy.configuration import Resolved, configuration_of, resolve
 from supervisor.remedy.knobs import KnobState, ladder
 from supervisor.remedy.policy import permission
 
-MAX_LINES = 25
 MAX_COLUMNS = 160
-"""Longer lines are wrapped, or cut where they quote the command or one knob."""
+"""Longer lines are wrapped, or cut where they quote the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Consent:
     """What a person agrees to by launching."""
 
     lines: tuple[str, ...]
-    """For people, at most 25."""
+    """For people: at most 25 with up to four knobs; every knob of the ladder has its own."""
     json: dict[str, Any]
     """The same for programs."""
 
@@ -105,8 +104,8 @@ def _lines(
         "will never: restart what a person stopped; start a configuration proved bad; start anew over checkpoints;",
         "            edit your files; touch checkpoints, data, caches or processes that are not this run's",
     ]
-    knobs = _ladder_lines(steps, MAX_LINES - len(head) - len(tail))
-    return [line if len(line) <= MAX_COLUMNS else f"{line[: MAX_COLUMNS - 1]}…" for line in [*head, *knobs, *tail]]
+    cut = [line if len(line) <= MAX_COLUMNS else f"{line[: MAX_COLUMNS - 1]}…" for line in head]
+    return [*cut, *_ladder_lines(steps), *tail]
 
 
 def _devices(spec: Spec, gpus: Sequence[str]) -> str:
@@ -147,15 +146,10 @@ def _resume(spec: Spec) -> str:
     return f"{recipe} is appended"
 
 
-def _ladder_lines(ladder: Sequence[KnobState], room: int) -> list[str]:
-    if not ladder:
+def _ladder_lines(steps: Sequence[KnobState]) -> list[str]:
+    if not steps:
         return ["  nothing: the spec declares no knobs"]
-    lines = [_knob_line(number, state) for number, state in enumerate(ladder, 1)]
-    if len(lines) <= room:
-        return lines
-    # Every knob is named, even where there is no room for a line of its own.
-    rest = "; ".join(f"{state.knob.key}{'' if state.live else ' (dead)'}" for state in ladder[room - 1 :])
-    return [*lines[: room - 1], f"  and {rest}"]
+    return [line for number, state in enumerate(steps, 1) for line in _wrapped(_knob_line(number, state))]
 
 
 def _knob_line(number: int, state: KnobState) -> str:
@@ -166,7 +160,8 @@ def _knob_line(number: int, state: KnobState) -> str:
     steps = " -> ".join(_written(value) for value in [state.value, *(rung[knob.key] for rung in state.rungs)])
     partner = ""
     if knob.partner:
-        along = " -> ".join(_written(rung[knob.partner]) for rung in state.rungs if knob.partner in rung)
+        values = [state.partner_value, *(rung[knob.partner] for rung in state.rungs if knob.partner in rung)]
+        along = " -> ".join(_written(value) for value in values)
         partner = f", with {knob.partner} {along} (keeps {knob.keep})"
     training = ", changes the training" if knob.changes_training else ""
     return f"  {number} {knob.key} {steps}{partner}{training}, for {relieves}"

@@ -19,6 +19,8 @@ class KnobState(Noun):
     knob: Knob
     live: bool
     value: Scalar = None
+    partner_value: Scalar = None
+    """What the partner is set to, where the knob has one."""
     why: str | None = None
     """Why it is dead."""
     rungs: tuple[dict[str, Scalar], ...] = ()
@@ -78,6 +80,7 @@ def same(key: str, one: Scalar, other: Scalar) -> bool:
 def _state(spec: Spec, knob: Knob, configuration: Configuration) -> KnobState:
     try:
         value = _value(configuration, knob.key)
+        partner = _value(configuration, knob.partner) if knob.partner else None
     except Dead as dead:
         return KnobState(knob=knob, live=False, why=str(dead))
     rungs: list[dict[str, Scalar]] = []
@@ -98,7 +101,14 @@ def _state(spec: Spec, knob: Knob, configuration: Configuration) -> KnobState:
             break
         seen.append(rung)
         rungs.append(rung)
-    return KnobState(knob=knob, live=bool(rungs), value=value, why=None if rungs else why, rungs=tuple(rungs))
+    return KnobState(
+        knob=knob,
+        live=bool(rungs),
+        value=value,
+        partner_value=partner,
+        why=None if rungs else why,
+        rungs=tuple(rungs),
+    )
 
 
 def _value(configuration: Configuration, key: str) -> Scalar:

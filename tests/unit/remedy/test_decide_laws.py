@@ -19,7 +19,8 @@ from tests.unit.remedy.made import BATCH, CHUNK, NOW, attempt, context, correcte
 
 OFTEN = ["gpu_oom", "host_alloc_failed", "nccl_timeout", "hub_unreachable", "loss_nan", "memory_churn"]
 CAUSES = st.sampled_from([*OFTEN * 15, *sorted(catalogue())])
-POLICIES = st.sampled_from([{}, {"default": "restart"}]) | st.dictionaries(
+PAST = st.sampled_from(["io_error", "segfault", "gpu_oom", "nccl_timeout", *sorted(catalogue())])
+POLICIES = st.sampled_from([{"default": "restart"}, {}, {"default": "restart"}]) | st.dictionaries(
     st.sampled_from(["default", "corrected", "gpu_memory", *OFTEN]), st.sampled_from(["restart", "alert", "shadow"])
 )
 BUDGETS = st.sampled_from(
@@ -43,10 +44,10 @@ VALUES = {"attention": {"sdpa_chunk": 128}, "lr": 1e-4, "resume": None}
 
 @st.composite
 def worlds(draw: st.DrawFn) -> dict[str, Any]:
-    """Half of them calm: nothing but policy, budget, history and a way to resume can forbid a restart there."""
-    calm = draw(st.booleans())
+    """Most of them calm: nothing but policy, budget, history and a way to resume can forbid a restart there."""
+    calm = draw(st.sampled_from([True, True, False]))
     of = spec(
-        knobs=draw(st.sampled_from([[CHUNK, BATCH, RATE], [BATCH], []])),
+        knobs=draw(st.sampled_from([*[[CHUNK, BATCH, RATE]] * 3, [BATCH], []])),
         resume=draw(st.sampled_from(["--resume {checkpoint}"] * 3 + ["auto", "scratch", None, {"config": "resume"}])),
         policy=draw(POLICIES),
         budget={
@@ -63,7 +64,7 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
             of,
             no,
             overrides=known,
-            cause=draw(CAUSES),
+            cause=draw(PAST),
             last_step=draw(st.sampled_from([None, 3, 9, 12])),
             resumed_from=draw(st.sampled_from([None, 8])),
             correction=corrected(CHUNK["key"], 128, 64) if known and draw(st.booleans()) else None,
