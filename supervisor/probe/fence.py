@@ -35,7 +35,7 @@ def claim(run: str, token: int) -> int:
                 "claim the run again before acting on it",
             )
         if token > known:
-            folder.replace_file(os.path.join(run_folder, "token"), b"%d\n" % token)
+            _remember(os.path.join(run_folder, "token"), token)
         return token
     finally:
         os.close(guard)
@@ -109,3 +109,17 @@ def refusal(attempt_folder: str) -> str | None:
     """Why a launch of this attempt lost; None where none did."""
     record = folder.read_json(os.path.join(attempt_folder, "refused.json"))
     return str(record["why"]) if record and "why" in record else None
+
+
+def _remember(path: str, token: int) -> None:
+    text = b"%020d\n" % token
+    if not os.path.exists(path):
+        folder.replace_file(path, text)
+        return
+    # In place, within one sector: a stop raises the token and must work on a full disk.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, text, 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

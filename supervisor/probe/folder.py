@@ -7,6 +7,7 @@ $XDG_STATE_HOME/vigil/            (0700; default ~/.local/state/vigil)
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -147,6 +148,7 @@ def read_json(path: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+@functools.cache
 def boot_id() -> str | None:
     """The kernel's boot id (inside LXC without lxcfs it is the host's)."""
     try:
@@ -156,6 +158,7 @@ def boot_id() -> str | None:
         return None
 
 
+@functools.cache
 def pid1_start_ticks() -> int | None:
     """When process 1 began, in clock ticks since the kernel's boot: a container's restart changes it."""
     try:

@@ -7,6 +7,7 @@ from supervisor.probe import limits
 
 LOOK_S = 0.5
 """All runs share one look."""
+GROUP_S = 60.0
 _SECTOR_BYTES = 512
 
 
@@ -25,6 +26,17 @@ class Host:
         """Begins without a past: the first look has no rates."""
         self._last: _Counters | None = None
         self._figures: dict[str, Any] = {}
+        self._group: limits.Group | None = None
+        self._group_at: float | None = None
+        self._limit: tuple[float, limits.Limit] | None = None
+
+    def memory(self, now: float) -> tuple[limits.Group | None, limits.Limit]:
+        """The memory cgroup that runs are born into, and the limit that holds there."""
+        if self._limit is None or now - self._limit[0] >= LOOK_S:
+            if self._group_at is None or now - self._group_at > GROUP_S:
+                self._group, self._group_at = limits.own_group(), now
+            self._limit = (now, limits.memory_limit(self._group, limits.meminfo()))
+        return self._group, self._limit[1]
 
     def look(self, now: float) -> dict[str, Any]:
         """The observation's `host` at monotonic time `now`."""

@@ -33,15 +33,25 @@ class Attempt:
         self.checkpoints = Checkpoints(self.launch)
         self.metrics = script.metrics_path(self.launch, self.folder) if self.launch else None
         self.devices_seen_at: float | None = None
+        self._standing = "none"
+        self._exit: dict[str, Any] | None = None
 
     @property
     def known(self) -> bool:
         """The launch was written down."""
         return bool(self.launch)
 
+    def standing(self) -> str:
+        """As `fence.standing`: `none`, `started` or `tombstone`; the last two stay."""
+        if self._standing == "none":
+            self._standing = fence.standing(self.folder)[0]
+        return self._standing
+
     def exit(self) -> dict[str, Any] | None:
-        """The record of the end."""
-        return folder.read_json(os.path.join(self.folder, "exit.json"))
+        """The record of the end; it never changes."""
+        if self._exit is None:
+            self._exit = folder.read_json(os.path.join(self.folder, "exit.json"))
+        return self._exit
 
     def path(self, name: str) -> str:
         """A file of the attempt."""
@@ -63,6 +73,7 @@ class Wait:
         self._scanned = args["log_cursor"]
         self._ended_before = attempt.exit() is not None or not attempt.known
         self._gone = False
+        self._tail = segments.Tail(attempt.folder)
 
     def over(self, now: float) -> bool:
         """Whether to answer at `now`; else `next_look` is set."""
@@ -78,7 +89,7 @@ class Wait:
             self._gone = child is not None
         elif self.descriptor is None:
             self._watch(child)
-        if self._news():
+        if self._news(now):
             return True
         step = LOOK_END_S if self._gone else LOOK_LOG_S if self.args["wake"] == "log" else LOOK_S
         self.next_look = min(now + step, self.until)
@@ -96,11 +107,11 @@ class Wait:
             if not processes.lives(child) or select.select([self.descriptor], [], [], 0)[0]:
                 self._gone = True
 
-    def _news(self) -> bool:
+    def _news(self, now: float) -> bool:
         if self.args["wake"] != "log" and not self._alarms:
             return False
         try:
-            end = segments.end_of(self.attempt.folder)
+            end = self._tail.end(now)
         except OSError:
             return False
         if self.args["wake"] == "log" and end > self.args["log_cursor"]:
@@ -123,7 +134,7 @@ def snapshot(
 ) -> tuple[dict[str, Any], bytes]:
     """The observation, and the raw bytes of log and metrics."""
     now = time.monotonic()
-    standing, _ = fence.standing(attempt.folder)
+    standing = attempt.standing()
     seen: dict[str, Any] = {
         "at_unix_s": time.time(),
         "monotonic_s": now,
@@ -147,10 +158,11 @@ def snapshot(
     found = attempt.members.look(table)
     child = attempt.members.child()
     seen["processes"] = processes.figures(found, wrapper_lives, child[0] if child else None)
-    if any(one["what"] == "SIGKILL" for one in announced.announcements(attempt.path("announced"))):
-        seen["processes"]["unkillable"] = [stat.pid for stat in found if stat.state == "D"]
+    stuck = [stat.pid for stat in found if stat.state == "D"]
+    if stuck and any(one["what"] == "SIGKILL" for one in announced.announcements(attempt.path("announced"))):
+        seen["processes"]["unkillable"] = stuck
     seen["exit"] = record
-    seen["memory"] = _memory(attempt)
+    seen["memory"] = _memory(attempt, around, now)
     seen["host"] = around.look(now)
     seen["session"] = session.glance(attempt.run, wrapper[0] if wrapper and wrapper_lives else None)
     seen["checkpoints"] = attempt.checkpoints.look(now, force=record is not None or closed)
@@ -186,11 +198,9 @@ def _no_slice() -> dict[str, Any]:
     return {"offset": 0, "size": 0, "end": 0, "closed": False, "gaps": []}
 
 
-def _memory(attempt: Attempt) -> dict[str, Any]:
-    record = folder.read_json(attempt.path("child.json")) or {}
-    group = limits.own_group()
-    limit = limits.memory_limit(group, limits.meminfo())
-    own = record.get("cgroup")
+def _memory(attempt: Attempt, around: host.Host, now: float) -> dict[str, Any]:
+    group, limit = around.memory(now)
+    own = attempt.members.child_record().get("cgroup")
     counted = group
     if own and group:
         counted = limits.Group(group.version, own, group.top)
@@ -248,7 +258,7 @@ def _slices(attempt: Attempt, args: dict[str, Any], seen: dict[str, Any], closed
 
 
 def _metrics(attempt: Attempt, cursor: int, limit: int, closed: bool) -> tuple[dict[str, Any], bytes]:
-    record = folder.read_json(attempt.path("child.json")) or {}
+    record = attempt.members.child_record()
     nothing = {"offset": cursor, "size": 0, "end": cursor, "closed": closed, "gaps": []}
     assert attempt.metrics
     try:

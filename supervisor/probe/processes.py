@@ -2,9 +2,10 @@
 ever seen as one of these (the journal). A process is a pid with its start time: pids are used again."""
 
 import contextlib
+import functools
 import os
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from supervisor.probe import folder, script
 
@@ -93,68 +94,78 @@ class Table:
     def __init__(self) -> None:
         """Begins empty."""
         self.stats: dict[int, Stat] = {}
-        self.tags: dict[Key, str | None] = {}
+        self.epoch = 0
+        """Grows with every full scan."""
+        self.arrivals: list[Stat] = []
+        """Who was first seen since the last full scan, that scan included; only ever appended to."""
+        self._tags: dict[Key, str | None] = {}
+        self._names: set[str] = set()
+        self._others: set[str] = set()
+        self._newest = ""
         self._full_at = -FULL_SCAN_S
         self._lock = threading.RLock()
 
     def refresh(self, now: float, full: bool = False) -> None:
-        """Read what is new, and all when the last full scan is too old or `full` asks for it."""
+        """Read who is new; read all when the last full scan is too old or `full` asks for it."""
         with self._lock:
-            if now - self._full_at >= FULL_SCAN_S:
-                full = True
-            pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-            known = self.stats
-            self.stats = {}
-            for pid in pids:
-                stat = None if full else known.get(pid)
-                if stat is None:
-                    stat = read_stat(pid)
-                    if stat is None:
-                        continue
-                self.stats[pid] = stat
-                if stat.key not in self.tags:
-                    self.tags[stat.key] = _tag_of(pid)
-            if full:
-                self._full_at = now
-                self.tags = {stat.key: self.tags.get(stat.key) for stat in self.stats.values()}
+            if full or now - self._full_at >= FULL_SCAN_S:
+                self._read_all(now)
+                return
+            newest = _newest_pid()
+            if newest and newest == self._newest:
+                return  # no process was created since
+            self._newest = newest
+            names = set(os.listdir("/proc")) - self._others
+            for name in names - self._names:
+                self._arrive(name)
+            for name in self._names - names:
+                self.stats.pop(int(name), None)
+            self._names = names
 
-    def members(self, roots: set[int], tag: str, pids: set[int], journal: set[Key], but: set[Key]) -> list[Stat]:
-        """Who descends from `roots`, carries `tag`, is in `pids` or in `journal`; fresh, without those in `but`."""
+    def tag(self, stat: Stat) -> str | None:
+        """The tag of a process that the table knows."""
+        return self._tags.get(stat.key)
+
+    def again(self, pid: int) -> Stat | None:
+        """That process anew; None where it is gone, or its pid is another's by now."""
         with self._lock:
-            ours = {
-                stat.pid
-                for stat in self.stats.values()
-                if stat.pid in pids or stat.key in journal or self.tags.get(stat.key) == tag
-            }
-            children: dict[int, list[int]] = {}
-            for stat in self.stats.values():
-                children.setdefault(stat.ppid, []).append(stat.pid)
-            queue = [*ours, *roots]
-            while queue:
-                for child in children.get(queue.pop(), []):
-                    if child not in ours:
-                        ours.add(child)
-                        queue.append(child)
-            found = []
-            for pid in ours - roots:
-                fresh = read_stat(pid)
-                # A pid that was used again is not ours by its number, only by what the next look says of it.
-                if fresh is None or fresh.key != self.stats[pid].key:
-                    self.stats.pop(pid, None)
-                    continue
+            known, fresh = self.stats.get(pid), read_stat(pid)
+            if known is not None and fresh is not None and known.start_ticks == fresh.start_ticks:
                 self.stats[pid] = fresh
-                if fresh.key not in but:
-                    found.append(fresh)
-            return found
+                return fresh
+            if known is not None:
+                # Whoever has the pid now is read as a newcomer by the next refresh.
+                del self.stats[pid]
+                self._names.discard(str(pid))
+                self._newest = ""
+            return None
 
     def tagged(self, prefix: str) -> list[Stat]:
         """Living processes whose tag begins with `prefix`."""
         with self._lock:
-            return [
-                stat
-                for stat in self.stats.values()
-                if (self.tags.get(stat.key) or "").startswith(prefix) and stat.lives
-            ]
+            return [stat for stat in self.stats.values() if stat.lives and (self.tag(stat) or "").startswith(prefix)]
+
+    def _read_all(self, now: float) -> None:
+        self._full_at = now
+        self._newest = _newest_pid()
+        names = os.listdir("/proc")
+        self._others = {name for name in names if not name.isdigit()}
+        self._names = {name for name in names if name.isdigit()}
+        self.epoch += 1
+        self.arrivals = []
+        self.stats = {}
+        for name in list(self._names):
+            self._arrive(name)
+        self._tags = {stat.key: self._tags.get(stat.key) for stat in self.stats.values()}
+
+    def _arrive(self, name: str) -> None:
+        stat = read_stat(int(name)) if name.isdigit() else None
+        if stat is None:
+            return
+        self.stats[stat.pid] = stat
+        self.arrivals.append(stat)
+        if stat.key not in self._tags:
+            self._tags[stat.key] = _tag_of(stat.pid)
 
 
 class Members:
@@ -168,7 +179,10 @@ class Members:
         self._boot = f"{folder.boot_id()} {folder.pid1_start_ticks()}"
         self._lock = threading.Lock()
         self._wrapper: Key | None = None
-        self._cgroup: str | None = None
+        self._child: dict[str, Any] | None = None
+        self._epoch = -1
+        self._taken = 0
+        self._pids: set[int] = set()
         self.journal: set[Key] = self._read_journal()
 
     def wrapper(self) -> Key | None:
@@ -179,33 +193,61 @@ class Members:
                 self._wrapper = (record["pid"], record["start_ticks"])
         return self._wrapper
 
+    def child_record(self) -> dict[str, Any]:
+        """What the wrapper wrote down at the fork; empty while there is no child."""
+        if self._child is None:
+            self._child = folder.read_json(os.path.join(self._folder, "child.json"))
+        return self._child or {}
+
     def child(self) -> Key | None:
-        """The key of the process that the wrapper started; None while there is none."""
-        record = folder.read_json(os.path.join(self._folder, "child.json")) or {}
-        return (record["pid"], record["start_ticks"]) if self.wrapper() and record else None
+        """The key of the process that the wrapper started; None while there is none, and for one of another boot."""
+        record = self.child_record()
+        return (record["pid"], record["start_ticks"]) if record and self.wrapper() else None
 
     def look(self, table: Table) -> list[Stat]:
-        """The attempt's processes without its wrapper, zombies included; what is new goes into the journal."""
+        """The attempt's processes without its wrapper, zombies included; who is new goes into the journal."""
         with self._lock:
             wrapper = self.wrapper()
-            roots = {wrapper[0]} if wrapper and lives(wrapper) else set()
-            found = table.members(roots, self._tag, self._in_cgroup(), self.journal, {wrapper} if wrapper else set())
+            root = wrapper[0] if wrapper and lives(wrapper) else None
+            self._take_in(table, root)
+            found = [stat for pid in sorted(self._pids) if (stat := table.again(pid)) is not None]
+            self._pids = {stat.pid for stat in found}
             new = {stat.key for stat in found} - self.journal
             if new:
                 self.journal |= new
                 self._write_journal(new)
             return found
 
+    def _take_in(self, table: Table, root: int | None) -> None:
+        """Judge the newcomers, or everybody after a full scan: who was judged once stays what he is."""
+        arrivals, epoch = table.arrivals, table.epoch
+        if epoch != self._epoch:
+            self._epoch, self._taken, self._pids = epoch, 0, set()
+        newcomers = arrivals[self._taken :]
+        self._taken += len(newcomers)
+        if not newcomers:
+            return
+        in_cgroup = self._in_cgroup()
+        rest = []
+        for stat in newcomers:
+            if stat.pid == root:
+                continue
+            if stat.pid in in_cgroup or stat.key in self.journal or table.tag(stat) == self._tag:
+                self._pids.add(stat.pid)
+            else:
+                rest.append(stat)
+        while rest:
+            children = [stat for stat in rest if stat.ppid in self._pids or (stat.ppid == root and root is not None)]
+            if not children:
+                return
+            self._pids.update(stat.pid for stat in children)
+            rest = [stat for stat in rest if stat.pid not in self._pids]
+
     def _in_cgroup(self) -> set[int]:
-        if self._cgroup is None:
-            record = folder.read_json(os.path.join(self._folder, "child.json"))
-            if record is None:
-                return set()
-            self._cgroup = record.get("cgroup") or ""
-        if not self._cgroup:
+        place = self.child_record().get("cgroup")
+        if not place:
             return set()
-        text = _content(os.path.join(self._cgroup, "cgroup.procs"), 1 << 20)
-        return {int(word) for word in text.split()}
+        return {int(word) for word in _content(os.path.join(place, "cgroup.procs"), 1 << 20).split()}
 
     def _read_journal(self) -> set[Key]:
         try:
@@ -266,6 +308,22 @@ def figures(found: list[Stat], wrapper_lives: bool, child_pid: int | None) -> di
 def shown(stat: Stat) -> dict[str, object]:
     """A survivor, for a stop's reply."""
     return {"pid": stat.pid, "start_ticks": stat.start_ticks, "comm": stat.comm, "state": stat.state}
+
+
+def _newest_pid() -> str:
+    """The pid that was given last; empty where /proc/loadavg does not tell it (lxcfs writes its own, and lags)."""
+    if _loadavg_is_foreign():
+        return ""
+    words = _content("/proc/loadavg", 256).split()
+    return words[4].decode("ascii") if len(words) > 4 else ""
+
+
+@functools.cache
+def _loadavg_is_foreign() -> bool:
+    try:
+        return os.stat("/proc/loadavg").st_dev != os.stat("/proc").st_dev
+    except OSError:
+        return True
 
 
 def _tag_of(pid: int) -> str | None:

@@ -15,6 +15,7 @@ TAIL_BYTES = 240 * 1024 * 1024
 """What stays on the node of a long log: its head and its tail, 256 MiB."""
 RETRY_S = 0.5
 """A full disk is tried again so often."""
+LIST_S = 1.0
 GAPS_BYTES = 64 * 1024
 
 
@@ -79,6 +80,11 @@ class Writer:
             self.offset += written
             self._file_end += written
             view = view[written:]
+
+    @property
+    def losing(self) -> bool:
+        """Bytes are being lost at present; `note` should be called now and then."""
+        return self._gap_begin is not None
 
     def note(self) -> None:
         """Write the present length of a gap that still grows."""
@@ -159,6 +165,32 @@ def read(folder: str, cursor: int, limit: int) -> Piece:
             return _read(folder, max(0, cursor), limit)
         except FileNotFoundError:  # noqa: PERF203
             continue  # a segment was rotated away between the listing and the opening
+
+
+class Tail:
+    """Where the stream ends, asked often: two `stat` calls while no segment comes or goes."""
+
+    def __init__(self, folder: str) -> None:
+        """Looks at nothing yet."""
+        self._folder = folder
+        self._changed_ns = -1
+        self._listed_at = 0.0
+        self._last = 0
+        self._end = 0
+
+    def end(self, now: float) -> int:
+        """The end at monotonic time `now`. OSError where the folder is gone."""
+        changed_ns = os.stat(self._folder).st_mtime_ns
+        if changed_ns != self._changed_ns or now - self._listed_at > LIST_S:
+            self._changed_ns, self._listed_at = changed_ns, now
+            segments, _ = _layout(self._folder)
+            self._last = segments[-1][0] if segments else -1
+            self._end = end_of(self._folder)
+        elif self._last >= 0:
+            with contextlib.suppress(FileNotFoundError):
+                size = os.stat(os.path.join(self._folder, f"log.{self._last}")).st_size
+                self._end = max(self._end, self._last + size)
+        return self._end
 
 
 def end_of(folder: str) -> int:

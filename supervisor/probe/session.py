@@ -10,7 +10,7 @@ from supervisor.probe import bundle, folder, wire
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent, Worker
 
-CALL_S = 5.0
+CALL_S = 2.0
 """tmux answers in milliseconds; after so long it hangs."""
 STARTING_S = 10.0
 _CONFIGURATION = """\

@@ -5,16 +5,19 @@ import os
 import select
 import sys
 
-from supervisor.probe import terminal, views
+from supervisor.probe import segments, terminal, views
 
 
 def main(attempt_folder: str) -> int:
-    """Show the attempt in this terminal and pass on what is typed, until it ends; 1 where nobody serves it."""
+    """Show the attempt in this terminal and pass on what is typed, until it ends; the log's tail where it has ended."""
     try:
         wrapper = views.connect(attempt_folder)
-    except OSError as error:
-        print(f"vigil: this attempt has no terminal any more ({error.strerror}); its log is complete")
-        return 1
+    except OSError:
+        terminal.make_raw(0)
+        end = segments.end_of(attempt_folder)
+        _write(segments.read(attempt_folder, end - views.REPLAY_BYTES, views.REPLAY_BYTES).data)
+        _write(b"\r\n[vigil: this attempt has no terminal any more; this was its log's tail]\r\n")
+        return 0
     terminal.make_raw(0)
     sources = [wrapper.fileno(), 0]
     while True:

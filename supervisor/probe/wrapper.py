@@ -106,7 +106,8 @@ class Wrapper:
         self._start()
         ended = False
         while not self._childless:
-            self._turn(None)
+            self._turn(segments.RETRY_S if self._log.losing else None)
+            self._log.note()
             self._reap()
             if self._status is not None and not ended:
                 ended = True
@@ -180,16 +181,18 @@ class Wrapper:
 
     def _printed(self) -> bool:
         """Copy what the child has printed; False where there is nothing at present."""
-        try:
-            data = os.read(self._master, READ_BYTES)
-        except (BlockingIOError, InterruptedError):
+        parts: list[bytes] = []
+        size = 0
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            while size < READ_BYTES:  # a terminal hands out 4 KiB at most
+                parts.append(os.read(self._master, READ_BYTES))
+                size += len(parts[-1])
+        if not parts:
             return False
-        except OSError:
-            self._selector.unregister(self._master)
-            return False
+        data = b"".join(parts)
         self._log.write(data, time.monotonic())
         self._views.show(data)
-        return bool(data)
+        return True
 
     def _typed(self, data: bytes) -> None:
         """Pass on what a person typed, and remember the bytes that end programs."""

@@ -1,6 +1,7 @@
 """A small driver that speaks frames with a real probe over pipes."""
 
 import contextlib
+import hashlib
 import itertools
 import os
 import select
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,6 @@ BOOT = (
     "import sys; sys.path[:0] = sys.argv[1].split(':'); "
     "from supervisor.probe import serve; serve.main(sys.argv[2], sys.argv[1])"
 )
-T = TypeVar("T")
 
 
 def search_path() -> str:
@@ -39,7 +39,7 @@ def search_path() -> str:
     return ":".join(places)
 
 
-def until(condition: Callable[[], T | None], what: str, deadline_s: float = DEADLINE_S) -> T:
+def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
     """Poll until `condition` gives something true."""
     give_up_at = time.monotonic() + deadline_s
     while time.monotonic() < give_up_at:
@@ -132,11 +132,14 @@ class Probe:
         seen["metrics_data"] = raw[size:]
         return seen
 
+    def stop(self, run: str, **more: Any) -> dict[str, Any]:
+        """Stop attempt 1 with SIGINT and much grace unless said otherwise."""
+        return self.receive(self.send("stop", **stop_args(run, **more)))[0]
+
     def ended(self, run: str, attempt: int = 1) -> dict[str, Any]:
-        """The observation that first shows the end."""
-        return until(
-            lambda: (seen := self.observe(run, attempt=attempt, wait_s=5.0))["exit"] and seen, f"the end of {run}"
-        )
+        """An observation after the end."""
+        until(lambda: self.observe(run, attempt=attempt, wait_s=5.0)["exit"], f"the end of {run}")
+        return self.observe(run, attempt=attempt)
 
     def whole_log(self, run: str, attempt: int = 1, cursor: int = 0) -> tuple[bytes, list[dict[str, Any]]]:
         """The log from `cursor` to its present end, and its gaps."""
@@ -157,8 +160,8 @@ class Probe:
 
     def tmux(self, run: str, *arguments: str) -> str:
         """What tmux says on the run's socket."""
-        argv = self.call("session", run=run, attempt=1, token=1)["argv"]
-        return subprocess.run([*argv[:3], *arguments], capture_output=True, text=True, check=True).stdout
+        socket = self.state / "vigil" / "s" / hashlib.sha256(run.encode()).hexdigest()[:12]
+        return subprocess.run(["tmux", "-S", socket, *arguments], capture_output=True, text=True, check=True).stdout
 
     def kill(self) -> None:
         """kill -9."""
@@ -193,6 +196,20 @@ def launch_args(run: str, command: str | list[str], **more: Any) -> dict[str, An
         "gpus": None,
         "columns": 200,
         "rows": 50,
+        **more,
+    }
+
+
+def stop_args(run: str, **more: Any) -> dict[str, Any]:
+    """StopArgs with defaults."""
+    return {
+        "run": run,
+        "attempt": 1,
+        "token": 1,
+        "signal": "SIGINT",
+        "grace_s": 20.0,
+        "save_grace_s": 20.0,
+        "why": "a test",
         **more,
     }
 
