@@ -64,8 +64,7 @@ def test_a_cut_link_is_blindness_not_failure(daemon: Daemon, container_place: Pl
     back = daemon.wait("count", lambda run: run["link"]["ok"] and run["progress"]["step"] > 60, "it is seen again")
     assert back["restarts"] == 0
     kinds = [event["type"] for event in daemon.events("count")]
-    assert "link.lost" in kinds
-    assert "link.back" in kinds
+    assert kinds.index("link.lost") < kinds.index("link.back")
     daemon.post("runs/count:stop")
     daemon.ended("count")
     assert daemon.whole_log("count", 1) == place.copy_of_log()
@@ -127,7 +126,8 @@ def test_killing_tmux_does_not_end_the_run(daemon: Daemon, container_place: Plac
     before = daemon.run("count")["progress"]["step"]
     daemon.wait("count", lambda run: run["progress"]["step"] > before + 10, "it goes on without its session")
     socket, session = _tmux(daemon, place)
-    assert "step" in place.run(["tmux", "-S", socket, "capture-pane", "-p", "-t", session]), "attach opens a new view"
+    shown = ["tmux", "-S", socket, "capture-pane", "-p", "-t", session]
+    until(lambda: "step" in place.run(shown), "attach opens a new view, in which the output goes on")
     place.run(["tmux", "-S", socket, "kill-server"])
     before = daemon.run("count")["progress"]["step"]
     run = daemon.wait("count", lambda run: run["progress"]["step"] > before + 10, "it goes on without a server")
@@ -154,11 +154,11 @@ def test_a_change_by_hand_is_recorded_like_a_correction(daemon: Daemon, containe
     place = container_place
     daemon.post("runs", place.spec("count", "--steps", "600", "--delay", "0.1", "--every", "3"))
     daemon.wait("count", lambda run: (run["progress"]["step"] or 0) >= 4, "it counts")
-    daemon.post("runs/count:restart", {"set": {"args.--steps": 12}, "why": "short enough"})
+    daemon.post("runs/count:restart", {"set": {"args.--steps": 60}, "why": "short enough"})
     run = daemon.wait("count", lambda run: run["state"] == "finished", "it finishes sooner")
     second = run["attempts"][1]
     assert second["by"] != "vigil"
-    assert second["correction"]["turns"] == [{"key": "args.--steps", "from": 600, "to": 12}]
+    assert second["correction"]["turns"] == [{"key": "args.--steps", "from": 600, "to": 60}]
     assert second["correction"]["reason"] == "short enough"
     assert second["first_step"] == second["resumed_from"] + 1
 
@@ -168,4 +168,4 @@ def _tmux(daemon: Daemon, place: Place) -> tuple[str, str]:
     argv: list[str] = daemon.post("runs/count:attach", {"write": True})["argv"]
     words = " ".join(argv).replace("'", " ").split()
     at = max(index for index, word in enumerate(words) if word == "-S")
-    return words[at + 1], words[words.index("-t", at) + 1]
+    return words[at + 1], words[words.index("-t", at) + 1] + ":"
