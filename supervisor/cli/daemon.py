@@ -13,6 +13,8 @@ import structlog
 import uvicorn
 
 from supervisor import __version__
+from supervisor.alerts.outbox import Outbox
+from supervisor.alerts.route import routes_of
 from supervisor.api.app import create_app
 from supervisor.api.auth import TOKEN_FILE, write_token
 from supervisor.cli.daemon_socket import listen, url_of
@@ -69,7 +71,8 @@ async def serve(settings: Settings) -> None:
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[tuple[Store, Fleet]]:
-    """The store and a started fleet over it; closed again at the end."""
+    """The store, a started fleet over it, and the outbox that sends its messages; closed again at the end."""
+    routes = routes_of(settings.webhook)
     store = await Store.open(settings.data_folder)
     try:
         await first_token(store, settings.data_folder)
@@ -78,12 +81,14 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Store, Fleet]]:
                 type=EventType.DAEMON_STARTED, at=datetime.now(UTC), data={"version": __version__, "pid": os.getpid()}
             )
         )
-        fleet = Fleet(store, settings)
-        await fleet.start()
+        fleet, outbox = Fleet(store, settings), Outbox(store, routes)
+        await outbox.start()
         try:
+            await fleet.start()
             yield store, fleet
         finally:
             await fleet.close()
+            await outbox.close()
     finally:
         await store.close()
 

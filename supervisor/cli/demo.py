@@ -61,7 +61,7 @@ def demo(
                 say(f"The page stays at {page}. Ctrl-C ends the daemon.", style="bold")
                 _wait_for_ever()
     if leave and run.state in FAILED:
-        raise RunFailed(f"The demo's run is {run.state}: {run.reason or (run.verdict and run.verdict.sentence)}")
+        raise RunFailed(f"The demo's run is {run.state}.")
 
 
 def examples_folder() -> Path:

@@ -51,9 +51,11 @@ class Story:
         for attempt in run.attempts:
             for line in attempt_lines(attempt):
                 self._say(line.plain)
-        ending = {RunState.FINISHED: "finished"}.get(run.state, f"{run.state}: {run.reason or 'no reason given'}")
-        again = f" in {len(run.attempts)} attempts" if len(run.attempts) > 1 else ""
-        self._say(f"The run has {ending}{again}." if run.state is RunState.FINISHED else f"The run is {ending}.")
+                again = f" in {len(run.attempts)} attempts" if len(run.attempts) > 1 else ""
+        if run.state is RunState.FINISHED:
+            self._say(f"The run has finished{again}.")
+            return
+        self._say(f"The run is {run.state}{again}: {(run.reason or 'no reason was given').rstrip('.')}.")
 
     def _tell_step(self, run: Run) -> None:
         progress = run.progress
