@@ -120,9 +120,14 @@ class Change:
     """Put into the outbox for every enabled route."""
 
     @property
-    def urgent(self) -> bool:
-        """Somebody waits for it: it is committed at once and synced to the disk."""
+    def durable(self) -> bool:
+        """Somebody learns of it: it is committed at once and synced to the disk."""
         return bool(self.events or self.messages or self.incidents or self.request)
+
+    @property
+    def urgent(self) -> bool:
+        """It is committed at once; also where more of the log waits to be fetched."""
+        return self.durable or (self.log is not None and not self.log[1].drained)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

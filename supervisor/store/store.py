@@ -156,7 +156,10 @@ class Store:
         keys = series.keys(change.series)
         fresh = keys - self._named.get(run_id, frozenset())
         version = await self._write(
-            lambda one: changes.apply(one, change, fresh), urgent=change.urgent, runs=frozenset({run_id})
+            lambda one: changes.apply(one, change, fresh),
+            urgent=change.urgent,
+            durable=change.durable,
+            runs=frozenset({run_id}),
         )
         self._sent(change.messages)
         if fresh:
@@ -365,14 +368,19 @@ class Store:
 
     async def prune(self, now: datetime, keep: RetentionSettings) -> None:
         """Packs, rolls up and throws away what is due. To be called every few minutes; may be broken off anywhere."""
-        await retention.prune(partial(self._write, urgent=False), self._read, now, keep)
+        await retention.prune(partial(self._write, urgent=False, durable=False), self._read, now, keep)
 
     # --- within ---------------------------------------------------------------------------------------------------
 
     async def _write(
-        self, work: Callable[[Connection], _T], *, urgent: bool = True, runs: frozenset[str] = frozenset()
+        self,
+        work: Callable[[Connection], _T],
+        *,
+        urgent: bool = True,
+        durable: bool = True,
+        runs: frozenset[str] = frozenset(),
     ) -> _T:
-        return await self._writer.write(work, urgent=urgent, runs=runs)
+        return await self._writer.write(work, urgent=urgent, durable=durable, runs=runs)
 
     async def _read(self, query: Callable[[Connection], _T]) -> _T:
         try:

@@ -27,6 +27,7 @@ class _Job:
     work: Callable[[Connection], Any]
     done: asyncio.Future[Any]
     urgent: bool
+    durable: bool
     runs: frozenset[str]
 
 
@@ -62,17 +63,22 @@ class Writer:
         self._thread.shutdown()
 
     async def write(
-        self, work: Callable[[Connection], _T], *, urgent: bool = True, runs: frozenset[str] = frozenset()
+        self,
+        work: Callable[[Connection], _T],
+        *,
+        urgent: bool = True,
+        durable: bool = True,
+        runs: frozenset[str] = frozenset(),
     ) -> _T:
         """What `work` returns, once it is committed; its error, with nothing of it written, where it raised one.
 
-        `urgent`: commit at once and sync to the disk, so that it outlives a power failure too. Without it the write
-        may wait `GATHER_S` for company, and a power failure (not a crash) may take back the last moments as a whole.
-        A caller that is cancelled does not take its write back.
+        `urgent`: commit at once; without it the write may wait `GATHER_S` for company. `durable`: sync to the disk, so
+        that it outlives a power failure too; without it a power failure (not a crash of the daemon) may take back the
+        last moments, always as a whole. A caller that is cancelled does not take its write back.
         """
         if self._closed:
             raise StoreBusy("The store is closed.")
-        job = _Job(work, asyncio.get_running_loop().create_future(), urgent, runs)
+        job = _Job(work, asyncio.get_running_loop().create_future(), urgent, durable, runs)
         self._waiting.append(job)
         self._wake.set()
         if urgent:
@@ -120,7 +126,7 @@ class Writer:
 
     def _commit(self, batch: list[_Job]) -> list[Any]:
         """One transaction; raises where the database itself failed, and then nothing of the batch is written."""
-        durable = any(job.urgent for job in batch)
+        durable = any(job.durable for job in batch)
         with self._engine.connect() as connection:
             _set_durable(connection, durable=durable)
             with connection.begin():
