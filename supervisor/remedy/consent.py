@@ -109,6 +109,8 @@ def _lines(
 
 
 def _devices(spec: Spec, gpus: Sequence[str]) -> str:
+    if not spec.gpus:
+        return "none, as the spec says"
     if not gpus:
         return "none is known"
     if spec.gpus == "all":

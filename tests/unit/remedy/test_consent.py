@@ -37,6 +37,7 @@ def test_the_whole_ladder_and_what_is_never_done_are_said() -> None:
         {"knobs": [{**CHUNK, "key": f"config.k{n}"} for n in range(60)]},
         {"knobs": [CHUNK, BATCH] * 20, "policy": {"gpu_memory": "shadow", "default": "restart"}},
         {"policy": {"default": "shadow"}, "resume": None, "gpus": [0, 9]},
+        {"gpus": []},
         {"command": "x " * 500 + "{config}", "knobs": []},
     ],
 )
