@@ -70,8 +70,8 @@ function turns(correction) {
 function facts(attempt) {
   const { first_step: first, last_step: last, resumed_from: from, code } = attempt;
   const rows = [];
-  if (from !== null && from !== undefined) rows.push(["resumed from", `step ${count(from)}`]);
-  if (first !== null && first !== undefined) rows.push(["steps", `${count(first)} – ${count(last)}`]);
+  if (isCount(from)) rows.push(["resumed from", `step ${count(from)}`]);
+  if (isCount(first)) rows.push(["steps", `${count(first)} – ${count(last)}`]);
   if (attempt.exit) rows.push(["exit", exitWords(attempt.exit)]);
   if (code?.head) rows.push(["code", `${code.head.slice(0, 12)}${code.dirty ? ", with uncommitted changes" : ""}`]);
   return rows;
@@ -82,14 +82,20 @@ function exitWords({ code, signal, oom_kills: kills }) {
   return kills ? `${how}, ${kills} kill${kills === 1 ? "" : "s"} for memory counted` : how;
 }
 
+/** The daemon's own sentence where it has one: it says all of it. */
 function receipt(paid) {
   if (!paid) return null;
-  const helped = { true: "helped", false: "did not help" }[paid.helped] ?? "not seen yet whether it helped";
+  const { steps_lost: steps, seconds_lost: seconds, helped } = paid;
   const cost = [
-    paid.steps_lost !== null && paid.steps_lost !== undefined && `${count(paid.steps_lost)} steps lost`,
-    paid.seconds_lost !== null && paid.seconds_lost !== undefined && `${duration(paid.seconds_lost)} lost`,
+    isCount(steps) && `${count(steps)} step${steps === 1 ? "" : "s"} lost`,
+    isCount(seconds) && `${duration(seconds)} lost`,
+    { true: "helped", false: "did not help" }[helped] ?? "not seen yet whether it helped",
   ];
-  return h("p", { class: "receipt" }, h("b", {}, "Receipt: "), [...cost, helped].filter(Boolean).join(", "), paid.sentence && `. ${paid.sentence}`);
+  return h("p", { class: "receipt" }, h("b", {}, "Receipt: "), paid.sentence || cost.filter(Boolean).join(", "));
+}
+
+function isCount(amount) {
+  return amount !== null && amount !== undefined;
 }
 
 function details(summary, text) {

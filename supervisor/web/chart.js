@@ -7,8 +7,10 @@ import uPlot from "./vendor/uPlot.esm.js";
 
 const NAMES = ["gpu_memory_used_bytes", "process_rss_bytes", "memory_used_bytes", "memory_limit_bytes"];
 const HOST_LABELS = { process_rss_bytes: "processes", memory_used_bytes: "used, with caches", memory_limit_bytes: "limit" };
+const ORDER = Object.keys(HOST_LABELS);
 const POINTS = 600;
 const HEIGHT_PX = 240;
+const SHORTEST_S = 30;
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 // A limit far above the use would press the curve flat; the caption names it instead.
 const LIMIT_SHOWN_FROM = 0.25;
@@ -67,7 +69,7 @@ export class MemoryChart {
 
   #show({ t, series }) {
     const gpus = series.filter((one) => one.name === "gpu_memory_used_bytes" && hasValue(one.last));
-    const host = series.filter((one) => one.name in HOST_LABELS && hasValue(one.last));
+    const host = series.filter((one) => ORDER.includes(one.name) && hasValue(one.last)).sort((a, b) => ORDER.indexOf(a.name) - ORDER.indexOf(b.name));
     const lines = gpus.length ? gpus.map((one) => ({ ...one, label: gpuLabel(one, gpus) })) : host.map((one) => ({ ...one, label: HOST_LABELS[one.name] }));
     if (!t.length || !lines.length) {
       this.#caption("No sample yet.");
@@ -103,7 +105,11 @@ export class MemoryChart {
     return {
       width: this.#canvas.clientWidth || 600,
       height: HEIGHT_PX,
-      scales: { y: { range: (_, __, top) => [0, Math.max(top, 1) * 1.08] } },
+      scales: {
+        x: { range: (_, first, last) => [first, Math.max(last, first + SHORTEST_S)] },
+        // Room above the curves for the attempts' names.
+        y: { range: (_, __, top) => [0, Math.max(top, 1) * 1.2] },
+      },
       axes: [
         { ...axis, space: 70, values: (_, ticks, __, ___, step) => ticks.map((at) => clock(at * 1000, { seconds: step < 60 })) },
         { ...axis, size: 72, splits: (_, __, low, high) => byteSplits(low, high), values: (_, ticks) => ticks.map(bytes) },
@@ -119,6 +125,7 @@ export class MemoryChart {
           value: (_, amount) => bytes(amount),
         })),
       ],
+      cursor: { drag: { x: false, y: false } },
       hooks: { draw: [(plot) => this.#markAttempts(plot)] },
     };
   }

@@ -102,6 +102,7 @@ function said({ type, data }) {
     case "link.back":
       return `after ${duration(data.blind_s)}`;
     default:
+      if (data.sentence) return data.sentence;
       return Object.entries(data)
         .filter(([, one]) => one !== null && typeof one !== "object")
         .map(([key, one]) => `${key} ${value(one)}`)

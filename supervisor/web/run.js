@@ -105,14 +105,19 @@ export class RunView {
       h(
         "div",
         { class: "columns" },
-        h("div", { class: "column" }, section("How it stands", standing(run), progressBar(run), pace(run), grounds(run)), section("Attempts", attemptsList(run, this.#panels.events))),
+        h(
+          "div",
+          { class: "column" },
+          section("How it stands", standing(run), progressBar(run), pace(run), grounds(run)),
+          section("Attempts", attemptsList(run, this.#panels.events)),
+          section("Events", this.#island("events")),
+        ),
         h(
           "div",
           { class: "column" },
           section("Screen", this.#island("screen")),
           section("Memory", this.#island("memory")),
           section("Log", this.#chooser(run), this.#island("log")),
-          section("Events", this.#island("events")),
         ),
       ),
     );

@@ -16,8 +16,8 @@ export function standing(run) {
   return [
     h("p", { class: "sentence", "aria-live": "polite" }, sentenceOf(run)),
     verdict && h("p", { class: "note" }, h("code", {}, verdict.cause), ` (${SURE[verdict.confidence] ?? "likely"}) since `, moment(verdict.since, { seconds: true })),
-    reason && reason !== sentenceOf(run) && h("p", {}, h("b", {}, "Why it is so: "), reason),
-    verdict?.next && h("p", { class: "next" }, h("b", {}, "What happens next: "), verdict.next),
+    reason && reason !== sentenceOf(run) && reason !== verdict?.next && h("p", {}, h("b", {}, "Why it is so: "), reason),
+    verdict?.next && verdict.next !== verdict.sentence && h("p", { class: "next" }, h("b", {}, "What happens next: "), verdict.next),
   ];
 }
 
