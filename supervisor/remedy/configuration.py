@@ -55,7 +55,7 @@ def resolve(
     """
     given = Configuration.of(spec, file_text)
     turned = given.turned(overrides)
-    resumed = _resumed(spec, turned, checkpoint)
+    resumed = with_checkpoint(spec, turned, checkpoint)
     resolved = Resolved(
         **_files(spec, given, resumed, attempt_no),
         command=resumed.command,
@@ -67,6 +67,26 @@ def resolve(
     )
     before = Resolved(command=given.command, env=dict(given.env), text=_text(given, file_text))
     return resolved.model_copy(update={"diff": difference(before, resolved)})
+
+
+def with_checkpoint(spec: Spec, configuration: Configuration, checkpoint: str | None) -> Configuration:
+    """`configuration` with the spec's resume recipe applied; InvalidInput where it cannot be."""
+    recipe = spec.resume
+    if isinstance(recipe, ResumeByConfig):
+        if checkpoint is None:
+            return configuration
+        document = configuration.document_for(f"config.{recipe.config}").put(recipe.config, checkpoint, new=True)
+        return replace(configuration, document=document)
+    if isinstance(recipe, ResumeByEnv):
+        if checkpoint is None:
+            return configuration
+        return replace(
+            configuration,
+            env={**configuration.env, recipe.env: checkpoint},
+            unset=configuration.unset - {recipe.env},
+        )
+    arguments = "" if recipe is None or recipe in NO_ARGUMENTS else recipe
+    return replace(configuration, command=with_resume(configuration.command, arguments, checkpoint))
 
 
 def configuration_of(
@@ -92,25 +112,6 @@ def difference(before: Resolved, after: Resolved) -> str:
         lines = unified_diff(one.splitlines(), other.splitlines(), name, name, n=1, lineterm="")
         parts += list(lines)
     return "\n".join(parts)
-
-
-def _resumed(spec: Spec, configuration: Configuration, checkpoint: str | None) -> Configuration:
-    recipe = spec.resume
-    if isinstance(recipe, ResumeByConfig):
-        if checkpoint is None:
-            return configuration
-        document = configuration.document_for(f"config.{recipe.config}").put(recipe.config, checkpoint, new=True)
-        return replace(configuration, document=document)
-    if isinstance(recipe, ResumeByEnv):
-        if checkpoint is None:
-            return configuration
-        return replace(
-            configuration,
-            env={**configuration.env, recipe.env: checkpoint},
-            unset=configuration.unset - {recipe.env},
-        )
-    arguments = "" if recipe is None or recipe in NO_ARGUMENTS else recipe
-    return replace(configuration, command=with_resume(configuration.command, arguments, checkpoint))
 
 
 def _files(spec: Spec, given: Configuration, resumed: Configuration, attempt_no: int) -> dict[str, Any]:

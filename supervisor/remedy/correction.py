@@ -1,10 +1,10 @@
 """The correction: the first live knob that answers the cause, turned as far as the evidence asks for."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from supervisor.model.causes import Cause
 from supervisor.model.errors import InvalidInput
-from supervisor.model.noun import Noun
 from supervisor.model.run import Code, Correction, Turn
 from supervisor.model.spec import Knob, Scalar, Spec
 from supervisor.model.verdict import Verdict
@@ -17,12 +17,13 @@ NUMERICS = frozenset({"loss_nan", "loss_scale_floor"})
 GIB = 1024**3
 
 
-class Proposal(Noun):
+@dataclass(frozen=True, slots=True)
+class Proposal:
     """A correction and what the run would then be launched with."""
 
     correction: Correction
-    overrides: dict[str, Scalar]
-    """Every turned key, earlier turns included."""
+    after: Configuration
+    """As turned; its `overrides` hold every turned key, earlier turns included."""
     hypothesis: str
 
 
@@ -51,7 +52,7 @@ def propose(
                 break
             known_bad = ledger.bad(point(after, code, resume=spec.resume))
             if kept and not known_bad and not ledger.unhelpful(row.id, rung):
-                return _proposal(knob, configuration, rung, row, verdict)
+                return _proposal(knob, configuration, after, rung, row, verdict)
     return None
 
 
@@ -86,15 +87,15 @@ def turns_written(turns: tuple[Turn, ...]) -> str:
 
 
 def _proposal(
-    knob: Knob, configuration: Configuration, rung: Mapping[str, Scalar], row: Cause, verdict: Verdict
+    knob: Knob, before: Configuration, after: Configuration, rung: Mapping[str, Scalar], row: Cause, verdict: Verdict
 ) -> Proposal:
-    turns = tuple(Turn(key=key, from_=configuration.value(key), to=value) for key, value in rung.items())
+    turns = tuple(Turn(key=key, from_=before.value(key), to=value) for key, value in rung.items())
     written = turns_written(turns)
     kept = f"; keeps {knob.keep}" if knob.keep else ""
     training = "; this changes the training" if knob.changes_training else ""
     return Proposal(
         correction=Correction(turns=turns, reason=f"{row.id}{_figures(verdict)}{kept}{training}"),
-        overrides={**configuration.overrides, **rung},
+        after=after,
         hypothesis=f"{written} relieves {row.id}",
     )
 

@@ -4,6 +4,7 @@ Level, not edge: the same facts give the same decision however often they are as
 not be carried out is simply taken again.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from supervisor.model.causes import Cause, Retry, catalogue
@@ -15,7 +16,7 @@ from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.correction import NUMERICS, turns_written
 from supervisor.remedy.ledger import Ledger
 from supervisor.remedy.policy import Permission, permission
-from supervisor.remedy.relaunch import Case, correctable, give_up_uncorrected, proposal_for, relaunch
+from supervisor.remedy.relaunch import Case, correctable, give_up_uncorrected, relaunch
 
 QUIET = frozenset({"healthy", "starting", "finished", "slow_phase", "overflow_benign"})
 """States of a living attempt that nothing is ever done about."""
@@ -45,7 +46,7 @@ def decide(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledge
     if verdict.cause == "stopped_by_person":
         return HoldRun(sentence="A person stopped it; it waits until a person lets it go on.")
     entered = ledger.with_end(case.attempt, row.id, resume=spec.resume)
-    return _restrained(case, _ended(case._replace(ledger=entered)))
+    return _restrained(case, _ended(replace(case, ledger=entered)))
 
 
 def _rest(run: Run) -> str:
@@ -116,7 +117,7 @@ def _stopped_for(case: Case, allowed: Permission) -> Decision:
     row, verdict = case.row, case.verdict
     if verdict.confidence != "proved":
         return Alert(sentence=f"{verdict.sentence or row.means} Not proved yet, so it is left alone ({allowed.by}).")
-    following = relaunch(case._replace(ledger=case.ledger.with_end(case.attempt, row.id, resume=case.spec.resume)))
+    following = relaunch(replace(case, ledger=case.ledger.with_end(case.attempt, row.id, resume=case.spec.resume)))
     if row.id in NUMERICS:
         then = "restart" if isinstance(following, Restart) else "failed"
         return StopAttempt(
@@ -136,12 +137,12 @@ def _stopped_for(case: Case, allowed: Permission) -> Decision:
 def _instead(case: Case) -> str:
     """What policy `restart` would have led to."""
     if case.row.retry is Retry.NONE:
-        proposal = proposal_for(case)
+        proposal = case.proposal
         if proposal is None:
             return "Under `restart` nothing would have been done: no live knob relieves it."
         return f"Under `restart`, at the next checkpoint: {turns_written(proposal.correction.turns)}."
     entered = case.ledger.with_end(case.attempt, case.row.id, resume=case.spec.resume)
-    return f"Under `restart`: {relaunch(case._replace(ledger=entered)).sentence}"
+    return f"Under `restart`: {relaunch(replace(case, ledger=entered)).sentence}"
 
 
 def _restrained(case: Case, decision: Decision) -> Decision:

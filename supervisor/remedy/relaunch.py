@@ -1,7 +1,9 @@
 """Whether and how an ended attempt is followed by the next: proof, a way to resume, the point, the budget."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 from supervisor.model.causes import Cause, Retry
@@ -13,18 +15,19 @@ from supervisor.model.spec import Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.advice import advice
 from supervisor.remedy.budget import backoff, refusal
-from supervisor.remedy.configuration import configuration_of, resolve
+from supervisor.remedy.configuration import configuration_of, with_checkpoint
 from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.correction import NUMERICS, Proposal, propose, turns_written
 from supervisor.remedy.knobs import ladder
-from supervisor.remedy.ledger import BAD_CAUSES, Ledger, Point, point
+from supervisor.remedy.ledger import BAD_CAUSES, Ledger, point
 from supervisor.remedy.settings import Configuration
 
 CORRUPT = "checkpoint_corrupt"
 """Answered by the checkpoint before, not by a knob."""
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True)
+class Case:
     """All that one relaunch is judged by."""
 
     run: Run
@@ -41,9 +44,19 @@ class Case(NamedTuple):
         """The attempt that has ended, or is to be ended."""
         return self.run.attempts[-1]
 
+    @cached_property
     def configuration(self) -> Configuration:
         """As the attempt was launched, before its resume recipe; InvalidInput where that cannot be had any more."""
         return configuration_of(self.spec, file_text=self.context.file_text, overrides=self.attempt.overrides)
+
+    @cached_property
+    def proposal(self) -> Proposal | None:
+        """The correction that the cause would get; None where no knob is live for it."""
+        try:
+            configuration = self.configuration
+        except InvalidInput:
+            return None
+        return propose(self.spec, configuration, self.row, self.verdict, self.ledger, self.attempt.code)
 
 
 class _Plan(NamedTuple):
@@ -65,29 +78,17 @@ def relaunch(case: Case) -> Restart | HoldRun | GiveUp:
     if hold:
         return hold
     try:
-        configuration = case.configuration()
-        plan = _plan(case, configuration, checkpoints)
-        if isinstance(plan, GiveUp):
-            return plan
-        return _launch(case, configuration, plan, checkpoints)
+        plan = _plan(case, checkpoints)
+        return plan if isinstance(plan, GiveUp) else _launch(case, plan, checkpoints)
     except InvalidInput as error:
         return HoldRun(sentence=f"The next attempt cannot be configured: {error.detail} {error.remedy}".rstrip())
-
-
-def proposal_for(case: Case) -> Proposal | None:
-    """The correction that the case's cause would get; None where no knob is live for it."""
-    try:
-        configuration = case.configuration()
-    except InvalidInput:
-        return None
-    return propose(case.spec, configuration, case.row, case.verdict, case.ledger, case.attempt.code)
 
 
 def correctable(case: Case) -> bool:
     """A live knob answers the cause, or, where a checkpoint is damaged, there is one before it."""
     if case.row.id == CORRUPT:
         return bool(usable(case))
-    return proposal_for(case) is not None
+    return case.proposal is not None
 
 
 def give_up_uncorrected(case: Case) -> GiveUp:
@@ -157,17 +158,17 @@ def _code_changed(case: Case) -> HoldRun | None:
     )
 
 
-def _plan(case: Case, configuration: Configuration, checkpoints: Sequence[Checkpoint]) -> _Plan | GiveUp:
+def _plan(case: Case, checkpoints: Sequence[Checkpoint]) -> _Plan | GiveUp:
     row = case.row
     if row.id == CORRUPT:
         back_to = f"step {checkpoints[-1].step}" if checkpoints else "the beginning"
         reason = f"the checkpoint of step {case.attempt.resumed_from} cannot be read: back to {back_to}"
         return _Plan(None, Correction(reason=reason), f"from {back_to} it can be read", reason)
     needs_change = row.retry in {Retry.CORRECTED, Retry.NONE} or row.id in BAD_CAUSES | NUMERICS
-    why = "" if needs_change else _why_not_unchanged(case, configuration)
+    why = "" if needs_change else _why_not_unchanged(case)
     if not needs_change and not why and row.retry in {Retry.UNCHANGED, Retry.WAIT}:
         return _unchanged(case)
-    proposal = propose(case.spec, configuration, row, case.verdict, case.ledger, case.attempt.code)
+    proposal = case.proposal
     if proposal:
         what = f"with {turns_written(proposal.correction.turns)}"
         return _Plan(proposal, proposal.correction, proposal.hypothesis, what)
@@ -183,8 +184,8 @@ def _unchanged(case: Case) -> _Plan:
     return _Plan(None, None, f"{case.row.id} {hope}; the configuration is the same", "unchanged")
 
 
-def _why_not_unchanged(case: Case, configuration: Configuration) -> str:
-    bad = case.ledger.bad(point(configuration, case.attempt.code, resume=case.spec.resume))
+def _why_not_unchanged(case: Case) -> str:
+    bad = case.ledger.bad(point(case.configuration, case.attempt.code, resume=case.spec.resume))
     if bad:
         return f"attempt {bad.attempt} proved this configuration bad ({bad.cause})"
     if case.row.retry is Retry.WAIT:
@@ -202,12 +203,10 @@ def _why_not_unchanged(case: Case, configuration: Configuration) -> str:
     return f"{case.row.id} {place} for the second time (attempts {again[-1].attempt} and {case.attempt.no})"
 
 
-def _launch(
-    case: Case, configuration: Configuration, plan: _Plan, checkpoints: Sequence[Checkpoint]
-) -> Restart | GiveUp:
+def _launch(case: Case, plan: _Plan, checkpoints: Sequence[Checkpoint]) -> Restart | GiveUp:
     spec, attempts = case.spec, case.run.attempts
-    overrides = plan.proposal.overrides if plan.proposal else dict(case.attempt.overrides)
-    candidate = _candidate(case, configuration, plan)
+    after = plan.proposal.after if plan.proposal else case.configuration
+    candidate = point(after, case.attempt.code, resume=spec.resume)
     bad = case.ledger.bad(candidate)
     if bad:
         return GiveUp(sentence=f"Attempt {bad.attempt} proved this configuration bad ({bad.cause}).")
@@ -227,13 +226,7 @@ def _launch(
         return GiveUp(sentence=f"The budget is used up: {refused}." + (f" Tried: {tried}." if tried else ""))
     checkpoint = checkpoints[-1] if checkpoints and spec.resume not in {None, "scratch"} else None
     # The proof that the launch can be configured, before anything is said or stopped for it.
-    resolve(
-        spec,
-        overrides,
-        file_text=case.context.file_text,
-        checkpoint=checkpoint.path if checkpoint else None,
-        attempt_no=case.attempt.no + 1,
-    )
+    with_checkpoint(spec, after, checkpoint.path if checkpoint else None)
     begin = (case.attempt.ended_at or case.verdict.since) + backoff(
         spec.budget, attempts, candidate, case.row.retry, resume=spec.resume
     )
@@ -245,23 +238,16 @@ def _launch(
         f"{start}, for {case.row.id}.",
         hypothesis=plan.hypothesis,
         correction=plan.correction,
-        overrides=overrides,
+        overrides=dict(after.overrides),
         checkpoint=checkpoint.path if checkpoint else None,
         checkpoint_step=checkpoint.step if checkpoint else None,
         not_before=begin if begin > case.now else None,
     )
 
 
-def _candidate(case: Case, configuration: Configuration, plan: _Plan) -> Point:
-    turned = configuration
-    if plan.proposal:
-        turned = configuration.turned({turn.key: turn.to for turn in plan.proposal.correction.turns})
-    return point(turned, case.attempt.code, resume=case.spec.resume)
-
-
 def _advice(case: Case) -> str | None:
     try:
-        configuration = case.configuration()
+        configuration = case.configuration
     except InvalidInput:
         return None
     return advice(case.spec, configuration, case.row.id, ladder(case.spec, configuration))

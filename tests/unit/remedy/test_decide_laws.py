@@ -101,7 +101,7 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_the_laws_hold_in_every_world(world: dict[str, Any]) -> None:
     of, this, around, last = world["spec"], world["run"], world["context"], world["verdict"]
@@ -187,7 +187,7 @@ def test_every_cause_in_every_state_has_a_decision() -> None:
 FAILURES = st.sampled_from(["gpu_oom", "host_alloc_failed", "nccl_timeout", "io_error", "gpu_oom_late"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(FAILURES, min_size=40, max_size=40), st.data())
 def test_a_run_that_always_fails_comes_to_an_end(causes: list[str], data: st.DataObject) -> None:
     """Followed from attempt to attempt without any checkpoint, it ends within the budget and repeats no bad point."""
