@@ -35,8 +35,9 @@ class Story:
 
     def tell(self, events: Sequence[Event], run: Run) -> None:
         """What is new since the last call."""
-        for event in events:
-            self.seq = event.seq
+        # What is written at one moment has no order; people like the end before its explanation.
+        for event in sorted(events, key=lambda one: (one.at, one.type is not EventType.ATTEMPT_ENDED)):
+            self.seq = max(self.seq, event.seq)
             words = sentence_of(event)
             # A verdict and the decision over it often share a sentence.
             if event.type in _TOLD and words and words != self._last:
@@ -59,7 +60,7 @@ class Story:
 
     def _tell_step(self, run: Run) -> None:
         progress = run.progress
-        if progress.step is None or not run.attempts:
+        if progress.step is None or not run.attempts or run.attempts[-1].first_step is None:
             return
         here = (run.attempts[-1].no, progress.step)
         if here == self._step:

@@ -1,0 +1,29 @@
+"""`vigil diagnose` on the command line."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from supervisor.cli.output import Json
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(diagnose)
+
+
+def diagnose(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Logs, or cases as in tests/corpus/FORMAT.md.")
+    ],
+    json: Json = False,
+) -> None:
+    """Says what went wrong in a log, without a daemon and without changing anything."""
+    # Here, not above: the other commands need not wait for the signatures.
+    from supervisor.cli.diagnose import diagnose_files
+
+    code = diagnose_files(files, as_json=json, out=sys.stdout)
+    if code:
+        raise typer.Exit(code)
