@@ -6,6 +6,9 @@ import subprocess
 
 GIT_S = 5.0
 MAX_DIFF_BYTES = 64 * 1024 * 1024
+MAX_NEW_FILES = 500
+MAX_NEW_FILE_BYTES = 1024 * 1024
+"""Files that git does not know count by content up to this size, larger ones by their size: they are data."""
 
 
 def code_of(workdir: str) -> dict[str, str | None]:
@@ -13,14 +16,26 @@ def code_of(workdir: str) -> dict[str, str | None]:
     head = _git(workdir, "rev-parse", "HEAD")
     if not head:
         return {"head": None, "dirty": None}
-    changed = _git(workdir, "status", "--porcelain", "--untracked-files=normal")
-    if changed is None:
-        return {"head": head.decode().strip(), "dirty": None}
-    if not changed:
-        return {"head": head.decode().strip(), "dirty": None}
     difference = _git(workdir, "diff", "HEAD", "--no-ext-diff", "--no-textconv") or b""
-    digest = hashlib.sha256(changed + b"\0" + difference[:MAX_DIFF_BYTES]).hexdigest()[:16]
-    return {"head": head.decode().strip(), "dirty": digest}
+    new = (_git(workdir, "ls-files", "--others", "--exclude-standard", "-z") or b"").split(b"\0")
+    names = sorted(name for name in new if name)
+    if not difference and not names:
+        return {"head": head.decode().strip(), "dirty": None}
+    digest = hashlib.sha256(difference[:MAX_DIFF_BYTES])
+    for name in names[:MAX_NEW_FILES]:
+        digest.update(b"\0" + name + b"\0" + _content(os.path.join(os.fsencode(workdir), name)))
+    return {"head": head.decode().strip(), "dirty": digest.hexdigest()[:16]}
+
+
+def _content(path: bytes) -> bytes:
+    try:
+        size = os.lstat(path).st_size
+        if size > MAX_NEW_FILE_BYTES or not os.path.isfile(path):
+            return b"%d" % size
+        with open(path, "rb") as file:
+            return file.read(MAX_NEW_FILE_BYTES)
+    except OSError:
+        return b""
 
 
 def _git(workdir: str, *arguments: str) -> bytes | None:

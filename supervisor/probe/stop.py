@@ -87,17 +87,18 @@ class Stopping:
     def _send_to_foreground(self) -> None:
         found = self._ours()
         child = self._attempt.members.child()
-        leader = next((stat for stat in found if child and stat.key == child), None)
-        tty = next((stat for stat in found if child and stat.session == child[0]), None)
-        group = leader.foreground if leader else tty.foreground if tty else -1
+        # All of the child's session sit on the terminal that the wrapper opened: its foreground group is ours.
+        group = next((stat.foreground for stat in found if child and stat.session == child[0]), -1)
         targets = [stat for stat in found if stat.group == group]
-        if not targets:
-            targets = found
-        # A terminal sends Ctrl-C to the whole group, our shell included, and the shell waits for its program. Of any
-        # other signal the shell would die first, and the kernel would hang up the rest.
-        if self._signal != signal.SIGINT:
-            targets = self._without_shell(targets)
-        self._signal_each(targets, self._signal)
+        if self._signal == signal.SIGINT and targets:
+            # Like a terminal's Ctrl-C: at once to the whole group, our shell included. A shell that is told before
+            # or after its program takes that for the program's own business and goes on.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGINT)
+        else:
+            # Of any other signal the shell would die first, and the kernel would hang up the rest.
+            targets = self._without_shell(targets or found)
+            self._signal_each(targets, self._signal)
         self._steps.append(f"{self._signal.name} to group {group}: {_names(targets)}")
 
     def _firmly(self, number: signal.Signals, wait_s: float) -> None:
@@ -105,8 +106,13 @@ class Stopping:
         targets = self._without_shell(self._ours())
         self._signal_each(targets, number)
         self._steps.append(f"{number.name} to {_names(targets)}")
+        told = {stat.key for stat in targets}
         give_up_at = time.monotonic() + wait_s
-        while self._ours() and time.monotonic() < give_up_at:
+        while (left := self._ours()) and time.monotonic() < give_up_at:
+            if not any(stat.key in told for stat in left):
+                # Only the shell is left, or what it has started since.
+                self._signal_each(left, number)
+                told |= {stat.key for stat in left}
             time.sleep(LOOK_S)
 
     def _kill(self) -> None:

@@ -190,6 +190,22 @@ def test_workers_in_the_group_get_the_signal_once_like_by_a_terminal(probe: Prob
     assert b"codes [130, 130, 130]" in probe.whole_log("r1")[0]
 
 
+def test_a_shell_that_starts_one_program_after_the_other_is_ended_by_one_signal(probe: Probe) -> None:
+    probe.launch("r1", "echo ready; while :; do sleep 0.01; done")
+    ready(probe)
+    reply = probe.stop("r1")
+    assert (reply["gone"], len(reply["steps"])) == (True, 1)
+    assert probe.observe("r1")["exit"]["signal"] == "SIGINT"
+
+
+def test_a_loop_that_ignores_the_first_signal_ends_by_the_second(probe: Probe) -> None:
+    probe.launch("r1", "trap : INT; echo ready; while :; do sleep 0.05; done")
+    ready(probe)
+    reply = probe.stop("r1", grace_s=1.0, save_grace_s=1.0)
+    assert reply["gone"] is True
+    assert [step.split()[0] for step in reply["steps"]] == ["SIGINT", "SIGTERM"]
+
+
 def test_a_zombie_counts_as_gone(probe: Probe) -> None:
     """The parent never reaps its child."""
     probe.launch("r1", ["python3", "-c", "import os, time; os.fork() or os._exit(0); print('ready'); time.sleep(1000)"])
