@@ -1,7 +1,6 @@
 """The whole product: a daemon, the ways to a node, and a folder on it where a run lives."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -55,7 +54,13 @@ class Place:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
+def daemon_config() -> str:
+    """More of the daemon's settings, in TOML; tests override it."""
+    return ""
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, daemon_config: str, request: pytest.FixtureRequest) -> Iterator[Daemon]:
     """A daemon that is let in by the testbed's sshd, by way of an ssh_config as a person would have it."""
     config = ""
     if "sshd" in request.fixturenames:
@@ -63,7 +68,7 @@ def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
         ssh_config = tmp_path / "ssh_config"
         ssh_config.write_text(f"Host 127.0.0.1\n  IdentityFile {sshd.client_key}\n  IdentitiesOnly yes\n", "utf-8")
         config = f'ssh_config = "{ssh_config}"\nknown_hosts = "{sshd.known_hosts}"\n'
-    with Daemon(tmp_path, config=config) as running:
+    with Daemon(tmp_path, config=config + daemon_config) as running:
         yield running
 
 
@@ -87,17 +92,11 @@ def local_place(daemon: Daemon, tmp_path: Path) -> Place:
 
 
 @pytest.fixture(autouse=True)
-def short_state(monkeypatch: pytest.MonkeyPatch, testbed_folder: Path) -> Iterator[None]:
+def short_state(monkeypatch: pytest.MonkeyPatch, testbed_folder: Path) -> None:
     """The local probe keeps its files in the testbed's folder: never in a real home, and short enough for sockets."""
     for name, folder in (("XDG_CACHE_HOME", "cache"), ("XDG_STATE_HOME", "state")):
         monkeypatch.setenv(name, str(testbed_folder / folder))
-    yield
 
 
 def _run_here(argv: list[str]) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-
-
-def tmux_path() -> str:
-    """Where tmux is."""
-    return shutil.which("tmux") or "tmux"

@@ -112,7 +112,9 @@ class Daemon:
         found: dict[str, Any] = self.get(f"runs/{key}")
         return found
 
-    def wait(self, key: str, condition: Callable[[dict[str, Any]], object], what: str) -> dict[str, Any]:
+    def wait(
+        self, key: str, condition: Callable[[dict[str, Any]], object], what: str, *, deadline_s: float = DEADLINE_S
+    ) -> dict[str, Any]:
         """The run once the condition holds."""
         last: dict[str, Any] = {}
 
@@ -120,12 +122,13 @@ class Daemon:
             last.update(self.run(key))
             return condition(last)
 
-        until(holds, what, on_failure=lambda: f"{json.dumps(last, indent=1)}\n{self.words()}")
+        shown = lambda: f"{json.dumps(last, indent=1)}\n{self.words()}"  # noqa: E731
+        until(holds, what, on_failure=shown, deadline_s=deadline_s)
         return last
 
-    def ended(self, key: str) -> dict[str, Any]:
+    def ended(self, key: str, *, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
         """The run once it needs nobody any more."""
-        return self.wait(key, lambda run: run["state"] in ENDED, f"{key} ends")
+        return self.wait(key, lambda run: run["state"] in ENDED, f"{key} ends", deadline_s=deadline_s)
 
     def whole_log(self, key: str, attempt: int) -> bytes:
         """All bytes of an attempt's log; no byte may be missing."""
@@ -164,9 +167,15 @@ class Daemon:
             self._client.close()
 
 
-def until(condition: Callable[[], object], what: str, *, on_failure: Callable[[], str] = lambda: "") -> None:
+def until(
+    condition: Callable[[], object],
+    what: str,
+    *,
+    on_failure: Callable[[], str] = lambda: "",
+    deadline_s: float = DEADLINE_S,
+) -> None:
     """Polls until it holds."""
-    end = time.monotonic() + DEADLINE_S
+    end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"never: {what}\n{on_failure()}")
