@@ -6,7 +6,6 @@ import socket
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import asyncssh
 
@@ -41,8 +40,6 @@ class Machine(NamedTuple):
 class Connections:
     """All SSH connections of one daemon."""
 
-    _of_options: WeakKeyDictionary[LinkOptions, "Connections"] = WeakKeyDictionary()
-
     def __init__(self, options: LinkOptions) -> None:
         """Use `of`."""
         self._options = options
@@ -54,9 +51,10 @@ class Connections:
     @classmethod
     def of(cls, options: LinkOptions) -> "Connections":
         """The connections that belong to these options."""
-        if options not in cls._of_options:
-            cls._of_options[options] = cls(options)
-        return cls._of_options[options]
+        if cls not in options.shared:
+            options.shared[cls] = cls(options)
+        connections: Connections = options.shared[cls]
+        return connections
 
     def join(self, machine: Machine) -> None:
         """Somebody wants to use the machine until `leave`; its connections stay open meanwhile."""
@@ -171,12 +169,10 @@ class Connections:
         return connection
 
     def _check(self, machine: Machine) -> HostKeyCheck:
-        files: list[str | Path] = []
+        config = self._config(machine.address)
+        files = [*config.get("UserKnownHostsFile", ()), *config.get("GlobalKnownHostsFile", ())]
         if self._options.known_hosts is not None:
-            files = [self._options.known_hosts]
-        else:
-            config = self._config(machine.address)
-            files = [*config.get("UserKnownHostsFile", ()), *config.get("GlobalKnownHostsFile", ())]
+            files.insert(0, self._options.known_hosts)
         return HostKeyCheck(_spelled(machine.address), machine.pinned, files)
 
     def _arguments(self, address: SshAddress, check: HostKeyCheck) -> dict[str, Any]:

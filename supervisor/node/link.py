@@ -12,8 +12,6 @@ import structlog
 
 from supervisor.model.errors import (
     ContainerDown,
-    HostKeyChanged,
-    HostKeyUnknown,
     LoginRefused,
     NodeUnfit,
     NodeUnreachable,
@@ -127,7 +125,7 @@ class Link:
 
     async def hello(self) -> NodeFacts:
         """What the node is, asked now."""
-        return await self._greet(await self._connected())
+        return await self._greet(await self._connected(3 * self._options.connect_s))
 
     async def claim(self, run: str, token: int) -> int:
         """The token in force. StaleToken when a higher one is known."""
@@ -139,8 +137,9 @@ class Link:
 
         After NodeUnreachable nobody knows whether it started: ask again, the call is idempotent.
         """
+        await self._connected(_LAUNCH_S)
         if self._facts is not None and self._facts.versions.get("tmux", "") is None:
-            _require_tmux(self.spec, await self.hello())
+            _require_tmux(self.spec, await self.hello())  # it may have been installed since
         frame = await self._call("launch", dict(args), rendered, deadline_s=_LAUNCH_S)
         return cast("LaunchReply", frame.header["result"])
 
@@ -181,14 +180,16 @@ class Link:
         await self._call("forget", {"run": run}, deadline_s=_LAUNCH_S)
 
     async def _call(self, op: str, args: dict[str, Any], raw: bytes = b"", *, deadline_s: float) -> Frame:
-        channel = await self._connected()
+        channel = await self._connected(deadline_s)
         return await channel.call(op, args, raw, deadline_s=deadline_s)
 
-    async def _connected(self) -> Channel:
-        """The living channel; waits while one is being opened, which has its own deadlines."""
+    async def _connected(self, deadline_s: float) -> Channel:
+        """The living channel; waits so long while one is being opened."""
         if self._channel is None or self._channel.lost.done():
             if self._keeper is not None:
-                await self._outcome.wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(deadline_s):
+                        await self._outcome.wait()
             if self._channel is None or self._channel.lost.done():
                 error = self._why_not()
                 raise type(error)(error.detail, remedy=error.remedy)
@@ -269,7 +270,7 @@ class Link:
 
     def _pause_s(self, error: VigilError, failures: int) -> float:
         options = self._options
-        if isinstance(error, LoginRefused | HostKeyUnknown | HostKeyChanged):
+        if isinstance(error, LoginRefused):
             return options.refused_retry_s
         longest_s = options.longest_retry_s
         if isinstance(error, ContainerDown):

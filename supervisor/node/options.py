@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from supervisor.node.bundle import Bundle, bundle
 
@@ -21,7 +22,7 @@ class LinkOptions:
     ssh_config: Path | None = None
     """An OpenSSH client configuration to honour (host names, ports, users, jump hosts, keys); None: none."""
     known_hosts: Path | None = None
-    """None: the files that `ssh_config` names, else `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`."""
+    """Beside the files that `ssh_config` names; with neither, `~/.ssh/known_hosts` and `/etc/ssh/ssh_known_hosts`."""
     client_keys: Sequence[Path] = field(default_factory=list)
     """Private keys that are offered after the daemon's own. An encrypted one is left out: nobody could type."""
     personal_keys: bool = True
@@ -36,8 +37,10 @@ class LinkOptions:
     shortest_retry_s: float = 1.0
     longest_retry_s: float = 60.0
     refused_retry_s: float = 300.0
-    """After a refused login or host key: more attempts would make sshd block this machine (PerSourcePenalties)."""
+    """After a refused login: more attempts would make sshd block this machine (PerSourcePenalties)."""
     probe: Callable[[], Bundle] = bundle
     """What is sent to the nodes."""
     connects_at_once: int = 8
     """Below sshd's MaxStartups of 10."""
+    shared: dict[type, Any] = field(default_factory=dict, init=False, repr=False)
+    """What the links that are given this object share."""

@@ -31,7 +31,8 @@ async def make_link(options: LinkOptions) -> AsyncIterator[LinkMaker]:
     links: list[Link] = []
 
     async def make(spec: NodeSpec, *, on_change: Callable[[LinkState], None] | None = None, **changes: Any) -> Link:
-        link = Link(spec, options=replace(options, **changes) if changes else options, on_change=on_change)
+        changed = changes.pop("options", None) or (replace(options, **changes) if changes else options)
+        link = Link(spec, options=changed, on_change=on_change)
         links.append(link)
         await link.start()
         return link

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.model.errors import NodeUnfit
 from supervisor.model.node import Container, NodeSpec, SshAddress
 from supervisor.node.check import CheckRow, check
 from supervisor.node.link import LinkOptions
-from tests.integration.node.conftest import SshdMaker
+from tests.integration.node.conftest import LinkMaker, SshdMaker
 from tests.testbed.sshd import Sshd, free_port
 
 
@@ -54,7 +55,7 @@ async def test_no_python(make_sshd: SshdMaker, options: LinkOptions, tmp_path: P
     assert "apt-get install python3" in row.mend
 
 
-async def test_no_tmux(make_sshd: SshdMaker, link_options: LinkOptions, tmp_path: Path) -> None:
+async def test_no_tmux(make_sshd: SshdMaker, link_options: LinkOptions, make_link: LinkMaker, tmp_path: Path) -> None:
     (tmp_path / "python3").symlink_to("/usr/bin/python3")
     server = make_sshd(path=str(tmp_path))
     changed = replace(link_options, known_hosts=server.known_hosts, client_keys=[server.client_key])
@@ -62,3 +63,7 @@ async def test_no_tmux(make_sshd: SshdMaker, link_options: LinkOptions, tmp_path
     assert rows["python"].ok
     assert not rows["tmux"].ok
     assert "tmux" in (rows["tmux"].mend or "")
+    link = await make_link(NodeSpec(name="box", ssh=server.address), options=changed)
+    with pytest.raises(NodeUnfit, match="tmux is missing") as refused:
+        await link.launch({"run": "r1"}, b"")  # type: ignore[typeddict-item]
+    assert "install" in refused.value.remedy

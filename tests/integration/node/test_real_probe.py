@@ -110,7 +110,7 @@ async def test_the_run_outlives_its_link_and_the_next_one_sees_all(node_spec: No
     assert seen.processes is not None
     assert seen.processes.wrapper_alive
     assert seen.log.data.startswith(b"one")
-    await again.stop(StopArgs(run=run, attempt=1, token=1, signal="SIGTERM", grace_s=5, why="test", save_grace_s=0))
+    await again.stop(StopArgs(run=run, attempt=1, token=1, signal="SIGINT", grace_s=5, why="test", save_grace_s=0))
     await forget(again, run)
 
 
@@ -125,7 +125,7 @@ async def test_a_person_can_attach(node_spec: NodeSpec, make_link: LinkMaker) ->
     if node_spec.ssh is None:
         shown = await asyncio.to_thread(_attached, inside(node_spec, argv), b"see me")
         assert b"see me" in shown
-    await link.stop(StopArgs(run=run, attempt=1, token=1, signal="SIGTERM", grace_s=5, why="test", save_grace_s=0))
+    await link.stop(StopArgs(run=run, attempt=1, token=1, signal="SIGINT", grace_s=5, why="test", save_grace_s=0))
     await forget(link, run)
 
 

@@ -108,12 +108,14 @@ async def test_a_login_that_talks_and_a_folder_full_of_traps(make_sshd: SshdMake
 
 
 async def test_another_user_gets_their_own_environment(sshd: Sshd, lxc: LxcContainer, make_link: LinkMaker) -> None:
-    lxc.run(["sh", "-c", "id train >/dev/null 2>&1 || useradd --create-home --shell /bin/bash train"])
+    lxc.run(["sh", "-c", "useradd --create-home --shell /bin/bash vtuser"])
     container = Container(kind="lxc", id=lxc.name)
-    seen = await seen_inside(await make_link(NodeSpec(name="box", ssh=sshd.address, container=container, user="train")))
-    assert seen["env"]["HOME"] == "/home/train"
-    assert seen["env"]["USER"] == "train"
-    assert seen["bundle"].startswith("/home/train/.cache/vigil/")
+    seen = await seen_inside(
+        await make_link(NodeSpec(name="box", ssh=sshd.address, container=container, user="vtuser"))
+    )
+    assert seen["env"]["HOME"] == "/home/vtuser"
+    assert seen["env"]["USER"] == "vtuser"
+    assert seen["bundle"].startswith("/home/vtuser/.cache/vigil/")
 
 
 async def test_the_present_user_needs_no_change(sshd: Sshd, make_link: LinkMaker) -> None:
@@ -196,7 +198,7 @@ async def test_calls_and_refusals(node_spec: NodeSpec, make_link: LinkMaker) -> 
     assert seen.metrics.data == b"{}\n"
     assert seen.exit is not None
     assert seen.exit.code == 1
-    with pytest.raises(StaleToken, match="token 9 is in force"):
+    with pytest.raises(StaleToken, match="Token 9 is in force"):
         await link.claim("r1", 3)
     reply = await link.launch({"run": "r1"}, b"x" * 200_000)  # type: ignore[typeddict-item]
     assert reply["why"] == "200000"

@@ -2,8 +2,11 @@
 
 import ast
 import io
+import subprocess
+import sys
 import zipfile
 from importlib.resources import files
+from pathlib import Path
 
 from supervisor.node.bundle import bundle, pack
 
@@ -20,10 +23,12 @@ def test_it_holds_what_the_node_needs_and_nothing_of_ours_beside() -> None:
     assert not [name for name in names if "__pycache__" in name or name.startswith("libtmux/test")]
 
 
-def test_python_3_10_can_read_all_of_it() -> None:
-    archive = zipfile.ZipFile(io.BytesIO(bundle().content))
-    for name in archive.namelist():
-        ast.parse(archive.read(name), name, feature_version=(3, 10))
+def test_it_can_be_imported_from_without_anything_installed(tmp_path: Path) -> None:
+    path = tmp_path / "probe.pyz"
+    path.write_bytes(bundle().content)
+    code = "import sys; sys.path[:] = [sys.argv[1], *sys.path]; import supervisor.probe.serve, libtmux, pynvml"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_boot_program_compiles_on_every_python_3() -> None:
