@@ -32,25 +32,26 @@ class Joint:
 
 
 def join(cursor: int, piece: Slice) -> Joint:
-    """What of `piece` lies beyond `cursor`; LogHole where bytes between them are neither there nor a known gap."""
+    """What of `piece` lies beyond `cursor`; LogHole where bytes between them are neither there nor a known gap.
+
+    The new cursor is the later one of `cursor` and `piece.next_offset`.
+    """
     position, start, data = cursor, cursor, b""
     data_end = piece.offset + len(piece.data)
-    while True:
+    while position < piece.next_offset:
         if piece.offset <= position < data_end:
             start, data = position, piece.data[position - piece.offset :]
             position = data_end
             continue
-        gap_end = max((gap.offset + gap.size_bytes for gap in piece.gaps if gap.offset <= position), default=position)
-        # A gap never covers bytes that are there.
-        following = min(gap_end, piece.offset) if position < piece.offset and piece.data else gap_end
+        following = max((gap.offset + gap.size_bytes for gap in piece.gaps if gap.offset <= position), default=0)
+        if position < piece.offset and piece.data:
+            following = min(following, piece.offset)  # a gap never covers bytes that are there
         if following <= position:
-            break
+            raise LogHole(
+                f"The log is stored up to byte {cursor}; a piece from byte {piece.offset} to {piece.next_offset} does"
+                f" not join on: byte {position} is neither in it nor in a known gap."
+            )
         position = following
-    if position < piece.next_offset:
-        raise LogHole(
-            f"The log is stored up to byte {cursor}; a piece from byte {piece.offset} to {piece.next_offset} does not"
-            f" join on: byte {position} is neither in it nor in a known gap."
-        )
     return Joint(start, data, position)
 
 

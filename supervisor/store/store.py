@@ -19,19 +19,7 @@ from supervisor.model.node import NodeSpec
 from supervisor.model.run import Call, Desired, Hold, Run, RunState
 from supervisor.model.settings import RetentionSettings
 from supervisor.model.spec import Spec
-from supervisor.store import (
-    changes,
-    events,
-    incidents,
-    listing,
-    log,
-    nodes,
-    outbox,
-    retention,
-    runs,
-    series,
-    tokens,
-)
+from supervisor.store import changes, events, incidents, listing, log, nodes, outbox, retention, runs, series, tokens
 from supervisor.store.engine import migrate, reading_engine, writing_engine
 from supervisor.store.folder import Folder
 from supervisor.store.records import (

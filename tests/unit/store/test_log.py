@@ -108,6 +108,13 @@ def test_a_hole_that_nothing_explains_is_refused_and_changes_nothing(connection)
     assert whole(connection, record) == (b"abc", 0)
 
 
+def test_the_cursor_is_where_the_slice_says_that_it_ends():
+    """Whoever folds the slice goes on from `next_offset`: the store must agree, however the gaps lie."""
+    gaps = (Gap(offset=4, size_bytes=2, why=""), Gap(offset=6, size_bytes=2, why=""))
+    for piece in (Slice(offset=4, end=9, gaps=gaps), Slice(offset=8, data=b"x", end=9, gaps=gaps)):
+        assert log.join(4, piece).cursor == piece.next_offset
+
+
 def test_a_gap_that_ends_before_the_data_is_a_hole():
     with pytest.raises(LogHole, match="byte 6"):
         log.join(4, Slice(offset=8, data=b"x", gaps=(Gap(offset=4, size_bytes=2, why=""),), end=9))
