@@ -7,6 +7,7 @@ fixtures.
 
 import contextlib
 import os
+import re
 from typing import NamedTuple
 
 UNLIMITED_BYTES = 1 << 60
@@ -34,7 +35,7 @@ def memory_group(cgroup_text: str, mountinfo_text: str) -> Group | None:
     """The memory cgroup by /proc/PID/cgroup and /proc/PID/mountinfo; None where none is mounted."""
     paths: dict[str, str] = {}
     for line in cgroup_text.splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
         for controller in controllers.split(","):
             paths[controller] = path
     mounts = [mount for line in mountinfo_text.splitlines() if (mount := _mount(line)) is not None]
@@ -146,7 +147,7 @@ def _below(path: str, root: str, point: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return text.encode("latin-1", "replace").decode("unicode_escape") if "\\" in text else text
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def _number(path: str) -> int | None:

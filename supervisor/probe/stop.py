@@ -74,7 +74,7 @@ class Stopping:
         """Until it is gone or the grace is over; while a checkpoint grows, the grace is at least `save_grace_s`."""
         grace, save_grace = self._args["grace_s"], max(self._args["grace_s"], self._args["save_grace_s"])
         said = False
-        while self._ours():
+        while self._ours(full=False) or self._ours():
             passed = time.time() - began
             if passed >= grace:
                 if passed >= save_grace or not self._attempt.checkpoints.growing_since(min(GROWS_S, passed)):
@@ -108,7 +108,7 @@ class Stopping:
         self._steps.append(f"{number.name} to {_names(targets)}")
         told = {stat.key for stat in targets}
         give_up_at = time.monotonic() + wait_s
-        while (left := self._ours()) and time.monotonic() < give_up_at:
+        while (left := self._ours(full=False)) and time.monotonic() < give_up_at:
             if not any(stat.key in told for stat in left):
                 # Only the shell is left, or what it has started since.
                 self._signal_each(left, number)
@@ -128,8 +128,9 @@ class Stopping:
             time.sleep(LOOK_S)
         self._steps.append(f"SIGKILL to {_names(list(killed.values()))}")
 
-    def _ours(self) -> list[processes.Stat]:
-        self._table.refresh(time.monotonic(), full=True)
+    def _ours(self, full: bool = True) -> list[processes.Stat]:
+        """Who lives; a mere wait does not read all of /proc each time."""
+        self._table.refresh(time.monotonic(), full=full)
         return [stat for stat in self._attempt.members.look(self._table) if stat.lives]
 
     def _without_shell(self, targets: list[processes.Stat]) -> list[processes.Stat]:
