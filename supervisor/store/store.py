@@ -242,7 +242,7 @@ class Store:
         if wait_s <= 0:
             return await self.events(run_id=run_id, after=after, limit=limit)
         written = asyncio.Event()
-        stop = self.on_write(lambda _runs: written.set())
+        stop = self.on_write(lambda touched: written.set() if run_id is None or run_id in touched else None)
         try:
             async with asyncio.timeout(wait_s):
                 while True:
