@@ -59,6 +59,8 @@ def _train(config: Config, resume: str | None) -> int:
     except ConfigError:
         metrics.event("failed", {"cause": "bad_arguments", "device": None})
         raise
+    finally:
+        metrics.close()
     return 0
 
 

@@ -107,6 +107,13 @@ class Metrics:
             self._file = None
             self.say(f"metrics: {error}; no more events are written")
 
+    def close(self) -> None:
+        """Closes the metrics file."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Events at the begin and, unless it fails, at the end of `loading`, `warming_up`, `training`, `saving`, …"""
