@@ -12,7 +12,7 @@ from supervisor.model.causes import cause
 from supervisor.model.noun import Noun
 from supervisor.model.run import Attempt, Code, Turn
 from supervisor.model.spec import Resume, ResumeByConfig, ResumeByEnv, Scalar
-from supervisor.remedy.literal import read_number
+from supervisor.remedy.literal import read_number, write_env
 from supervisor.remedy.settings import Configuration, flattened
 
 BAD_CAUSES = frozenset(
@@ -133,7 +133,7 @@ def point(configuration: Configuration, code: Code | None = None, *, resume: Res
 
 def point_of(attempt: Attempt, *, resume: Resume | None = None) -> Point:
     """The point at which `attempt` was launched."""
-    settings: dict[str, Any] = {f"env.{name}": read_number(value) for name, value in attempt.env.items()}
+    settings: dict[str, Any] = {f"env.{name}": value for name, value in attempt.env.items()}
     settings |= {key: value for key, value in attempt.overrides.items() if key.startswith("args.")}
     settings |= {key: None for key, value in attempt.overrides.items() if key.startswith("env.") and value is None}
     settings |= flattened(attempt.config) if attempt.config else {}
@@ -180,4 +180,12 @@ def _passed(attempt: Attempt, previous: Entry) -> bool:
 
 
 def _frozen(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((key, json.dumps(value, sort_keys=True, default=repr)) for key, value in values.items()))
+    seen = ((key, _seen(key, value)) for key, value in values.items())
+    return tuple(sorted((key, json.dumps(value, sort_keys=True, default=repr)) for key, value in seen))
+
+
+def _seen(key: str, value: Any) -> Any:
+    """`value` as the program gets it: of the environment and the command line `"8"` and 8 are the same."""
+    if value is None or key.startswith("config."):
+        return value
+    return read_number(write_env(value))

@@ -7,7 +7,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from supervisor.model.causes import catalogue
-from supervisor.model.decision import Finish, GiveUp, HoldRun, Restart, StopAttempt
+from supervisor.model.decision import Decision, Finish, GiveUp, HoldRun, Restart, StopAttempt
+from supervisor.model.reading import parse_spec
 from supervisor.model.run import ENDED, Hold, Link, RunState
 from supervisor.remedy.budget import refusal
 from supervisor.remedy.configuration import configuration_of, resolve
@@ -169,6 +170,67 @@ def _proved(decision: Restart, world: dict[str, Any]) -> None:
     )
     assert decision.not_before is None or NOW < decision.not_before <= NOW + timedelta(seconds=600)
     resolve(of, decision.overrides, checkpoint=decision.checkpoint)
+
+
+@st.composite
+def hopeful_worlds(draw: st.DrawFn) -> dict[str, Any]:
+    """Worlds in which a restart is right unless the history of this run forbids it."""
+    of = spec(
+        knobs=[CHUNK, BATCH, RATE],
+        policy={"default": "restart"},
+        budget={"total": 50, "per_day": 50, "corrections": 50, "without_progress": 50},
+        config={"format": "json", "values": VALUES},
+    )
+    cause = draw(st.sampled_from(["gpu_oom", "gpu_oom_late", "host_alloc_failed", "nccl_timeout", "hub_unreachable"]))
+    past = st.sampled_from(["io_error", "segfault", "gpu_oom", "finished"])
+    turns = st.sampled_from([{}, {CHUNK["key"]: 64}, {CHUNK["key"]: 16}, {"env.X": "on"}])
+    attempts = [
+        attempt(of, no, cause=draw(past), overrides=draw(turns), last_step=no)
+        for no in range(1, draw(st.integers(1, 3)))
+    ]
+    attempts.append(attempt(of, len(attempts) + 1, overrides=draw(turns), last_step=20))
+    return {"spec": of, "run": run(*attempts), "context": context(4, 8), "verdict": verdict(cause)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(hopeful_worlds())
+def test_whatever_forbids_a_restart_forbids_it_everywhere(world: dict[str, Any]) -> None:
+    decision = _decided(world)
+    event(decision.kind)
+    if not isinstance(decision, Restart):
+        assert isinstance(decision, GiveUp)
+        return
+    _proved(decision, world)
+    of, this, around, last = world["spec"], world["run"], world["context"], world["verdict"]
+    told = of.model_dump(by_alias=True, exclude_unset=True)
+    forbidding: list[dict[str, Any]] = [
+        *({"run": this.model_copy(update={"state": state})} for state in ENDED),
+        {"run": this.model_copy(update={"desired": "stopped"})},
+        {"run": this.model_copy(update={"hold": Hold(by="anna", why="x")})},
+        {"run": this.model_copy(update={"link": Link(ok=False)})},
+        *({"context": around.model_copy(update={"request": call})} for call in ("restart", "stop", "start", "hold")),
+        {"context": around.model_copy(update={"blind_for_s": of.watch.stale_after_s})},
+        {"verdict": last.model_copy(update={"final": False})},
+        {"verdict": verdict("stopped_by_person")},
+        {"spec": parse_spec({**told, "policy": {"default": "restart", last.cause: "alert"}})},
+        {"spec": parse_spec({**told, "policy": {"default": "shadow"}})},
+        {"spec": parse_spec({**told, "resume": None})},
+        {"spec": parse_spec({**told, "budget": {"total": 0}})},
+        {"spec": parse_spec({**told, "budget": {"per_day": 0}})},
+        {"spec": parse_spec({**told, "budget": {"without_progress": 0}})},
+    ]
+    for change in forbidding:
+        assert not isinstance(_decided({**world, **change}), Restart), change
+    # Were the very point that it chose proved bad before, it would have chosen another, or none.
+    proof = attempt(of, 1, cause="gpu_oom", overrides=decision.overrides, last_step=0)
+    later = [one.model_copy(update={"no": one.no + 1}) for one in this.attempts]
+    other = _decided({**world, "run": run(proof, *later)})
+    assert not isinstance(other, Restart) or other.overrides != decision.overrides
+
+
+def _decided(world: dict[str, Any]) -> Decision:
+    of, this = world["spec"], world["run"]
+    return decide(this, of, world["context"], world["verdict"], ledger_of(this.attempts, resume=of.resume), NOW)
 
 
 def test_every_cause_in_every_state_has_a_decision() -> None:

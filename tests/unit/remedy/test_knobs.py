@@ -47,6 +47,11 @@ def test_the_ways_to_turn(knob: dict[str, Any], expected: list[Any]) -> None:
     assert all(value is None or type(value) is int for value in turned)
 
 
+def test_an_odd_number_is_halved_downwards() -> None:
+    assert rungs({"key": "args.--batch", "step": "halve", "min": 1, "relieves": ["gpu_oom"]}) == [3, 1]
+    assert rungs({"key": "args.--batch", "step": "halve", "min": 2.5, "relieves": ["gpu_oom"]}) == [3]
+
+
 def test_floats_stay_floats_and_environment_counts_as_text() -> None:
     assert rungs({"key": "config.lr", "step": "halve", "min": 2e-5, "relieves": ["loss_nan"]}) == [5e-5, 2.5e-5, 2e-5]
     env = {"N": "8", "ON": "true"}

@@ -52,6 +52,12 @@ def test_an_edited_file_is_another_point() -> None:
     assert ledger.bad(point(configuration_of(of)))  # not read: the turned keys decide
 
 
+def test_values_count_as_the_program_gets_them() -> None:
+    ledger = ledger_of([attempt(spec(), cause="gpu_oom", overrides={"args.--batch": "3", "env.X": 1})])
+    assert ledger.bad(candidate({"args.--batch": 3, "env.X": "1"}))
+    assert ledger.bad(candidate({"args.--batch": 3, "env.X": "2"})) is None
+
+
 def test_good_is_what_got_through_and_bad_wins() -> None:
     good = attempt(spec(), 1, cause="nccl_timeout")
     assert ledger_of([good]).good(candidate())
