@@ -10,6 +10,8 @@ import os
 import re
 from typing import NamedTuple
 
+from supervisor.probe import folder
+
 UNLIMITED_BYTES = 1 << 60
 """cgroup v1 writes "no limit" as a number near 2^63."""
 
@@ -121,12 +123,11 @@ def remove_group(path: str) -> None:
 def meminfo() -> dict[str, int]:
     """/proc/meminfo in bytes; empty where it cannot be read."""
     found = {}
-    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            name, _, value = line.partition(":")
-            words = value.split()
-            if words and words[0].isdigit():
-                found[name] = int(words[0]) * 1024
+    for line in folder.content("/proc/meminfo").decode("ascii", "replace").splitlines():
+        name, _, value = line.partition(":")
+        words = value.split()
+        if words and words[0].isdigit():
+            found[name] = int(words[0]) * 1024
     return found
 
 
@@ -152,17 +153,15 @@ def _unescaped(text: str) -> str:
 
 def _number(path: str) -> int | None:
     try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
+        return int(folder.content(path, 256))
+    except ValueError:
         return None
 
 
 def _fields(path: str) -> dict[str, int]:
     found = {}
-    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
-        for line in file:
-            name, _, value = line.strip().partition(" ")
-            with contextlib.suppress(ValueError):
-                found[name] = int(value)
+    for line in folder.content(path).decode("ascii", "replace").splitlines():
+        name, _, value = line.strip().partition(" ")
+        with contextlib.suppress(ValueError):
+            found[name] = int(value)
     return found

@@ -142,7 +142,7 @@ def snapshot(
         "pid1_start_ticks": folder.pid1_start_ticks(),
         "attempt_known": attempt.known,
         "started": standing == "started",
-        "refused": fence.refusal(attempt.folder),
+        "refused": None if standing == "started" else fence.refusal(attempt.folder),
         "blind": {},
     }
     blind: dict[str, str] = seen["blind"]
@@ -153,7 +153,7 @@ def snapshot(
     wrapper_lives = wrapper is not None and processes.lives(wrapper)
     # The order matters: what the records say is read before the log's end, so that with them the log is whole.
     record = attempt.exit()
-    closed = os.path.exists(attempt.path("closed")) or (standing == "started" and not wrapper_lives)
+    closed = (standing == "started" and not wrapper_lives) or os.path.exists(attempt.path("closed"))
     table.refresh(now)
     found = attempt.members.look(table)
     child = attempt.members.child()

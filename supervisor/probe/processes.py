@@ -75,7 +75,7 @@ def parse_stat(text: bytes) -> Stat:
 
 def read_stat(pid: int) -> Stat | None:
     """The process's line; None where there is no such process."""
-    text = _content(f"/proc/{pid}/stat", 1024)
+    text = folder.content(f"/proc/{pid}/stat", 1024)
     try:
         return parse_stat(text) if text else None
     except (ValueError, IndexError):
@@ -247,7 +247,7 @@ class Members:
         place = self.child_record().get("cgroup")
         if not place:
             return set()
-        return {int(word) for word in _content(os.path.join(place, "cgroup.procs"), 1 << 20).split()}
+        return {int(word) for word in folder.content(os.path.join(place, "cgroup.procs"), 1 << 20).split()}
 
     def _read_journal(self) -> set[Key]:
         try:
@@ -314,7 +314,7 @@ def _newest_pid() -> str:
     """The pid that was given last; empty where /proc/loadavg does not tell it (lxcfs writes its own, and lags)."""
     if _loadavg_is_foreign():
         return ""
-    words = _content("/proc/loadavg", 256).split()
+    words = folder.content("/proc/loadavg", 256).split()
     return words[4].decode("ascii") if len(words) > 4 else ""
 
 
@@ -327,32 +327,17 @@ def _loadavg_is_foreign() -> bool:
 
 
 def _tag_of(pid: int) -> str | None:
-    for entry in _content(f"/proc/{pid}/environ", 1 << 20).split(b"\0"):
+    for entry in folder.content(f"/proc/{pid}/environ", 1 << 20).split(b"\0"):
         if entry.startswith(_TAG):
             return entry[len(_TAG) :].decode("utf-8", "replace")
     return None
 
 
 def _io(pid: int) -> tuple[int, int] | None:
-    fields = dict(line.split(b": ", 1) for line in _content(f"/proc/{pid}/io", 1024).splitlines() if b": " in line)
+    fields = dict(
+        line.split(b": ", 1) for line in folder.content(f"/proc/{pid}/io", 1024).splitlines() if b": " in line
+    )
     try:
         return int(fields[b"read_bytes"]), int(fields[b"write_bytes"])
     except (KeyError, ValueError):
         return None
-
-
-def _content(path: str, limit: int) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        parts = []
-        while limit > 0 and (part := os.read(descriptor, min(limit, 65536))):
-            parts.append(part)
-            limit -= len(part)
-        return b"".join(parts)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

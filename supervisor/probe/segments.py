@@ -9,6 +9,8 @@ import json
 import os
 from typing import NamedTuple
 
+from supervisor.probe.folder import content
+
 SEGMENT_BYTES = 4 * 1024 * 1024
 HEAD_BYTES = 16 * 1024 * 1024
 TAIL_BYTES = 240 * 1024 * 1024
@@ -246,16 +248,11 @@ def _layout(folder: str) -> tuple[list[tuple[int, int]], list[Gap]]:
 
 
 def _gaps(folder: str) -> list[Gap]:
-    try:
-        with open(os.path.join(folder, "gaps"), "rb") as file:
-            if file.read(1) in (b"", b"\0"):
-                return []
-            file.seek(0)
-            lines = file.read().rstrip(b"\0").splitlines()
-    except FileNotFoundError:
+    path = os.path.join(folder, "gaps")
+    if content(path, 1) in (b"", b"\0"):
         return []
     found = []
-    for line in lines:
+    for line in content(path).rstrip(b"\0").splitlines():
         with contextlib.suppress(ValueError, TypeError):
             found.append(Gap(**json.loads(line)))
     return found

@@ -62,8 +62,8 @@ def summary(values: Sequence[float], total: float | None) -> dict[str, float | i
         "last": known[-1],
         "min": min(known),
         "max": max(known),
-        "mean": sum(known) / len(known),
-        "swing": swing,
+        "mean": round(sum(known) / len(known), 3),
+        "swing": round(swing, 3),
         "reversals": reversals(known, REVERSAL_SHARE * total) if total else None,
     }
 

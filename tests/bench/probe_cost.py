@@ -104,4 +104,4 @@ def _row(name: str, value: float, unit: str, target: float, better: str) -> dict
 
 if __name__ == "__main__":
     for row in measure(float(sys.argv[1]) if len(sys.argv) > 1 else MEASURE_S):
-        print(json.dumps(row))
+        sys.stdout.write(json.dumps(row) + "\n")
