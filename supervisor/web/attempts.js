@@ -18,7 +18,7 @@ function item(attempt, events) {
     "li",
     { "data-key": attempt.no, class: `attempt ${tone(attempt)}` },
     h("h3", {}, `Attempt ${attempt.no}`, h("span", { class: "became" }, became(attempt))),
-    h("p", { class: "note" }, times(attempt), ` · by ${attempt.by}`, attempt.why && ` · ${attempt.why}`),
+    h("p", { class: "note" }, times(attempt), ` · by ${attempt.by}`, attempt.why && !attempt.correction && ` · ${attempt.why}`),
     attempt.hypothesis && h("p", {}, h("b", {}, "Hypothesis: "), attempt.hypothesis),
     turns(attempt.correction),
     h("dl", { class: "facts" }, facts(attempt).map(([term, words]) => h("div", {}, h("dt", {}, term), h("dd", {}, words)))),

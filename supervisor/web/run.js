@@ -115,8 +115,8 @@ export class RunView {
         h(
           "div",
           { class: "column" },
-          section("Screen", this.#island("screen")),
           section("Memory", this.#island("memory")),
+          section("Screen", this.#island("screen")),
           section("Log", this.#chooser(run), this.#island("log")),
         ),
       ),
