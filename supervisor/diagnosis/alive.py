@@ -6,6 +6,7 @@ from supervisor.diagnosis import memory, numerics, stall
 from supervisor.diagnosis.hardware import blind_fault
 from supervisor.diagnosis.progress import RANKS
 from supervisor.diagnosis.roots import answer_of, barrier_answer
+from supervisor.diagnosis.state import short
 from supervisor.diagnosis.view import Answer, View, evidence_of, sensor
 from supervisor.model.causes import cause
 from supervisor.model.verdict import Evidence
@@ -212,4 +213,4 @@ def _plain(view: View) -> Iterator[Answer]:
 
 def _last(view: View) -> Evidence:
     line = view.state.last_line
-    return Evidence(line=line[0], text=line[1]) if line is not None else sensor("no line yet")
+    return Evidence(line=line[0], text=short(line[1])) if line is not None else sensor("no line yet")

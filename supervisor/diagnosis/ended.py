@@ -12,7 +12,7 @@ from supervisor.diagnosis.ending import (
 from supervisor.diagnosis.hardware import blind_fault, xid_fault
 from supervisor.diagnosis.progress import reached_total
 from supervisor.diagnosis.roots import answer_of
-from supervisor.diagnosis.state import Hit
+from supervisor.diagnosis.state import Hit, short
 from supervisor.diagnosis.view import Answer, View, evidence_of, sensor
 from supervisor.model.causes import Retry, cause
 from supervisor.model.observation import ExitRecord
@@ -273,7 +273,9 @@ def _without_root(view: View, record: ExitRecord | None, ending: Ending) -> Answ
         )
     if ending.signal in CRASHES:
         return Answer("segfault", ending.words, "likely", (sensor(ending.words),))
-    last = Evidence(line=state.last_line[0], text=state.last_line[1]) if state.last_line else sensor(ending.words)
+    last = (
+        Evidence(line=state.last_line[0], text=short(state.last_line[1])) if state.last_line else sensor(ending.words)
+    )
     return Answer("unknown", ending.words, "guess", (last,))
 
 

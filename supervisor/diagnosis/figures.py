@@ -3,7 +3,7 @@
 import re
 
 _UNITS = {"": 1, "B": 1, "BYTES": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_AMOUNT = r"(?P<amount>\d[\d.,]*) ?(?P<unit>bytes|[KMGT]i?B?|B)?\b"
+_AMOUNT = r"(?<![\d.,])(?P<amount>\d[\d.,]{0,24}) ?(?P<unit>bytes|[KMGT]i?B?|B)?\b"
 _OOM: dict[str, tuple[re.Pattern[str], ...]] = {
     name: tuple(re.compile(pattern.replace("U", _AMOUNT, 1)) for pattern in patterns)
     for name, patterns in {
@@ -17,7 +17,7 @@ _OOM: dict[str, tuple[re.Pattern[str], ...]] = {
             r"allocate request.{0,20}? U",
             r"malloc of size U",
         ),
-        "total_bytes": (r"total capac?ity of U", r"U total capacity"),
+        "total_bytes": (r"total capaci?ty of U", r"U total capacity"),
         "free_bytes": (r"of which U is free", r"; U free", r"[Ff]ree memory: U", r"There are U free"),
         "allocated_bytes": (r"U is allocated by PyTorch", r"U already allocated", r"MPS allocated: U"),
         "reserved_bytes": (r"U reserved in total",),
@@ -28,15 +28,18 @@ _OOM: dict[str, tuple[re.Pattern[str], ...]] = {
         "pool_bytes": (r"with U allocated in private pools",),
     }.items()
 }
-_OTHERS = re.compile(r"Process (?P<pid>\d+) has " + _AMOUNT + " memory in use")
+_OTHERS = re.compile(r"Process (?P<pid>\d{1,9}) has " + _AMOUNT + " memory in use")
 _PREFLIGHT = re.compile(
-    r"\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup.*utilization \((?P<share>[\d.]+), (?P<wanted>[\d.]+) GiB\)"
+    r"\((?P<free>[\d.]{1,12})/(?P<total>[\d.]{1,12}) GiB\) on startup.{0,80}utilization"
+    r" \((?P<share>[\d.]{1,12}), (?P<wanted>[\d.]{1,12}) GiB\)"
 )
-_COMPILE = re.compile(r"Used (?P<used>[\d.]+)(?P<used_unit>[KMGT]) of (?P<limit>[\d.]+)(?P<limit_unit>[KMGT])")
-_BARRIER = re.compile(r"world_size=(?P<world>\d+), worker_count=(?P<workers>\d+)")
+_COMPILE = re.compile(
+    r"Used (?P<used>[\d.]{1,12})(?P<used_unit>[KMGT]) of (?P<limit>[\d.]{1,12})(?P<limit_unit>[KMGT])"
+)
+_BARRIER = re.compile(r"world_size=(?P<world>\d{1,9}), worker_count=(?P<workers>\d{1,9})")
 _SCALE = re.compile(
-    r"(?:loss scale: ?(?P<before>[\d.e+-]+), reducing to ?(?P<after>[\d.e+-]+)"
-    r"|(?:loss scale to|scale to:) ?(?P<alone>[\d.]+(?:e[+-]?\d+)?))"
+    r"(?:loss scale: ?(?P<before>[\d.e+-]{1,20}), reducing to ?(?P<after>[\d.e+-]{1,20})"
+    r"|(?:loss scale to|scale to:) ?(?P<alone>[\d.]{1,20}(?:e[+-]?\d{1,3})?))"
 )
 
 

@@ -2,19 +2,24 @@
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from supervisor.diagnosis.figures import figures_of, oom_figures
 from supervisor.diagnosis.metrics import take_event
-from supervisor.diagnosis.progress import note_total, own_reader, read, take
+from supervisor.diagnosis.progress import is_skipped, note_total, own_reader, read, take
 from supervisor.diagnosis.readings import NOT_TOLD, push, take_loss
 from supervisor.diagnosis.signatures import Library, Signature
 from supervisor.diagnosis.state import MAX_OPEN_HITS, MAX_PAST_HITS, Hit, State, short
 from supervisor.diagnosis.text import Line, split_prefix
 
 RECENT_LINES = 6
+BATCH_LINES = 256
+MAX_LINE_CHARS = 400
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
-_FRAME = re.compile(r'^\s*File ".*", line \d+, in (?P<function>\S+)|^\S+\.py:\d+ in (?P<boxed>\S+)')
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z_]\w*(?:: .*|\s*)$")
+_FRAME = re.compile(
+    r'^\s{0,12}File ".{0,300}", line \d{1,9}, in (?P<function>\S{1,80})|^\S{1,200}\.py:\d{1,9} in (?P<boxed>\S{1,80})'
+)
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w{0,60}\.){0,12}[A-Z_]\w{0,80}(?:: .*|\s{0,8})$")
 _LAUNCHERS = re.compile(
     r"ChildFailedError|CalledProcessError|SignalException|ProcessExitedException|ProcessRaisedException|RayTaskError"
     r"|ActorDiedError|SystemExit|_?queue\.Empty|^Empty\b|CancelledError|EngineDeadError"
@@ -24,21 +29,26 @@ _EVALUATION = re.compile(
     r"^_?(?:evaluate\w*|evaluation\w*|validate\w*|validation\w*|eval|eval_\w+|run_eval\w*|test_step|predict\w*|prediction\w*"
     r"|log_validation|generate|model_eval)$"
 )
-_ECHO = re.compile(r"""^\s*(?:--)?[a-z_][a-z0-9_.\-]*\s*[:=]\s*[\[{"']|^Namespace\(|^\s*\[?'[^']*python[^']*', '""")
-_PID = re.compile(r"\bpid[ =:]+(?P<pid>\d{2,7})\b")
-_BANNER = re.compile(r"(?i)\battempt \d+\b.*(?:resum|start)|^=+ run \S+ .*attempt")
+_ECHO = re.compile(
+    r"""^\s{0,20}(?:--)?[a-z_][a-z0-9_.\-]{0,60}\s{0,8}[:=]\s{0,4}[\[{"']"""
+    r"""|^Namespace\(|^\s{0,8}\[?'[^']{0,80}python[^']{0,20}', '"""
+)
+_PID = re.compile(r"\bpid[ =:]{1,4}(?P<pid>\d{2,7})\b")
+_BANNER = re.compile(r"(?i)\battempt \d{1,4}\b.{0,80}(?:resum|start)|^={1,20} run \S{1,60} .{0,80}attempt")
 _HF_RUNNING = "***** Running training *****"
 
 
 def fold_log(state: State, lines: Iterable[Line], library: Library, own: str | None, at: float) -> None:
     """Take the log's lines, in order; `at` is when they were seen (unix seconds)."""
     read_own = own_reader(own) if own else None
-    for line in lines:
-        state.order += 1
-        writer, text = split_prefix(line.text)
-        if not text or text.isspace():
-            continue
-        _fold_line(state, line.number, writer, text, library, read_own, at)
+    following = iter(lines)
+    while batch := list(islice(following, BATCH_LINES)):
+        texts = [split_prefix(line.text) for line in batch]
+        speaking = library.speaking([text for _, text in texts])
+        for index, (line, (writer, text)) in enumerate(zip(batch, texts, strict=True)):
+            state.order += 1
+            if text and not text.isspace():
+                _fold_line(state, line.number, writer, text, library if index in speaking else None, read_own, at)
 
 
 def fold_metrics(state: State, lines: Iterable[Line], at: float) -> None:
@@ -49,25 +59,43 @@ def fold_metrics(state: State, lines: Iterable[Line], at: float) -> None:
 
 
 def _fold_line(
-    state: State, number: int | None, writer: str | None, text: str, library: Library, read_own: object, at: float
+    state: State,
+    number: int | None,
+    writer: str | None,
+    text: str,
+    library: Library | None,
+    read_own: object,
+    at: float,
 ) -> None:
+    """`library` is None where a fast look found nothing in the line that any signature or traceback asks for."""
+    if library is None and not state.trace.open:
+        if not _fold_progress(state, text, read_own, at):
+            _plain_line(state, number, text)
+        return
     moved = "%|" in text and _fold_progress(state, text, read_own, at)
-    found = library.match(text, state.recent) if not _ECHO.search(text) else []
+    found = library.match(text, state.recent) if library is not None and not _ECHO.search(text) else []
     for signature in found:
         _take_signature(state, signature, number, writer, text, at)
     if _trace(state, number, text):
-        state.last_line = (number, short(text))
+        state.last_line = (number, text[:MAX_LINE_CHARS])
     elif moved or (
         not any(signature.role in ("root", "hint", "handled") for signature in found)
+        and not is_skipped(text)
         and _fold_progress(state, text, read_own, at)
     ):
         if not found:
             return
     else:
-        state.last_line = (number, short(text))
         _continue_figures(state, text)
-        _notes(state, text)
-    state.recent = [*state.recent, text[:400]][-RECENT_LINES:]
+        _plain_line(state, number, text)
+        return
+    state.recent = [*state.recent, text[:MAX_LINE_CHARS]][-RECENT_LINES:]
+
+
+def _plain_line(state: State, number: int | None, text: str) -> None:
+    state.last_line = (number, text[:MAX_LINE_CHARS])
+    state.recent = [*state.recent, text[:MAX_LINE_CHARS]][-RECENT_LINES:]
+    _notes(state, text)
 
 
 def _fold_progress(state: State, text: str, read_own: object, at: float) -> bool:
@@ -82,11 +110,12 @@ def _fold_progress(state: State, text: str, read_own: object, at: float) -> bool
                     push(state.series.norms, NOT_TOLD, 64)
                 progressed(state, at)
             return True
-    reading = read(text)
+    reading = read(text, state.reader)
     if reading is None:
         if "loss" in text and text.lstrip().startswith("{"):
-            return take_loss(state.series, text)
+            return take_loss(state.series, text[:640])
         return False
+    state.reader = reading.reader
     if "metrics" in state.counters and reading.kind != "own":
         # The metrics file counts; the log's lines are signs of life only.
         state.last_moved_at = at
@@ -158,17 +187,17 @@ def _take_signature(
 
 
 def _looks_uncaught(text: str) -> bool:
-    return bool(re.match(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): ", text))
+    return bool(re.match(r"^[\w.]{0,120}(?:Error|Exception): ", text))
 
 
 def _trace(state: State, number: int | None, text: str) -> bool:
     """Follow a traceback; True where the line belongs to one."""
     trace = state.trace
-    if _TRACEBACK.search(text):
+    if "Traceback" in text and _TRACEBACK.search(text):
         trace.open = True
         trace.functions = []
         return True
-    frame = _FRAME.match(text)
+    frame = _FRAME.match(text) if "File " in text or ".py:" in text else None
     if frame is not None:
         if not trace.open:
             # The head scrolled away or stands in another writer's line.
@@ -207,7 +236,7 @@ def _notes(state: State, text: str) -> None:
     note_total(state, text)
     if _HF_RUNNING in text:
         state.counts["training-begins"] = state.counts.get("training-begins", 0) + 1
-    if _BANNER.search(text):
+    if "ttempt" in text and _BANNER.search(text):
         state.open, state.past = [], []
         state.trace.first = state.trace.last = None
     if "pid" in text and len(state.pids) < 64:

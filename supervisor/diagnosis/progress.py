@@ -6,24 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import re2
 
-from supervisor.diagnosis.readings import take_readings
+from supervisor.diagnosis.readings import latest_loss, take_readings
 from supervisor.diagnosis.state import Counter, State
 from supervisor.model.verdict import Progress
 
 RANKS = ("metrics", "own", "step", "bar", "batch", "epoch")
 """Kinds of counters, the most telling first."""
 MAX_COUNTERS = 12
+MAX_READ_CHARS = 640
+"""Of a line: progress stands at its head, and a pattern must not work through a page."""
 _TOTAL = re.compile(r"(?i)total (?:optimi[sz]ation |training )?(?:steps|iterations) *[=:] *(?P<total>\d[\d,]*)")
 _UNITS = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One counter in one line."""
+class Reading(NamedTuple):
+    """One counter in one line. A tuple, since one is made for every line of a long log."""
 
     kind: str
     value: float
@@ -32,6 +33,8 @@ class Reading:
     label: str = ""
     rate_per_s: float | None = None
     begins: bool = False
+    reader: int = 0
+    """Which row of the file read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Readers:
 
     readers: tuple[Reader, ...]
     metric: re.Pattern[str]
-    skip: re.Pattern[str]
+    skip: Any
+    gate: Any
     loading: re.Pattern[str]
     evaluating: re.Pattern[str]
     epoch: re.Pattern[str]
@@ -77,31 +81,39 @@ def readers() -> Readers:
             for row in table["reader"]
         ),
         metric=re.compile(table["metric"]),
-        skip=re.compile(table["skip"]),
+        skip=re2.compile(table["skip"]),
+        gate=re2.compile(table["gate"]),
         loading=re.compile(table["loading"]),
         evaluating=re.compile(table["evaluating"]),
         epoch=re.compile(table["epoch"]),
     )
 
 
-def read(text: str) -> Reading | None:
-    """The counter in the line, if it holds one of a known shape."""
+def read(text: str, hint: int | None = None) -> Reading | None:
+    """The counter in the line, if it holds one of a known shape. `hint`: the reader that is asked first."""
     table = readers()
-    if table.skip.search(text) and "%|" not in text:
+    text = text[:MAX_READ_CHARS]
+    told: bool | None = True if "loss" in text else None
+    if hint is not None and (found := _read_by(table, hint, text, told)) is not None:
+        return found
+    if not table.gate.search(text):
         return None
-    told: bool | None = None
-    for reader in table.readers:
-        if reader.has is not None and reader.has not in text:
-            continue
-        match = reader.pattern.search(text)
-        if match is None:
-            continue
-        if reader.metric:
-            told = bool(table.metric.search(text)) if told is None else told
-            if not told:
-                continue
-        return _reading(reader, match.groupdict(), text)
+    told = told or bool(table.metric.search(text))
+    for index in range(len(table.readers)):
+        found = _read_by(table, index, text, told)
+        if found is not None:
+            return found
     return None
+
+
+def skip_pattern() -> str:
+    """The pattern of lines that hold no progress (google-re2)."""
+    return str(readers().skip.pattern)
+
+
+def is_skipped(text: str) -> bool:
+    """Warnings, frames, results of tests and the like hold numbers but no progress; a bar in them counts."""
+    return "%|" not in text and readers().skip.search(text) is not None
 
 
 @cache
@@ -143,13 +155,13 @@ def take(state: State, reading: Reading, text: str, at: float) -> bool:
         state.rate_per_s = reading.rate_per_s
     state.progress_events += 1
     state.phase = "training"
-    take_readings(state, text)
+    take_readings(state, text[:MAX_READ_CHARS])
     return True
 
 
 def note_total(state: State, text: str) -> None:
     """Remember a total that the program announces in words."""
-    match = _TOTAL.search(text)
+    match = _TOTAL.search(text) if "otal" in text else None
     if match is not None:
         state.total_told = float(match["total"].replace(",", ""))
 
@@ -174,13 +186,13 @@ def summary(state: State) -> Progress:
         recent = sorted(state.series.seconds[-9:])
         rate = rate or 1 / max(1e-6, recent[len(recent) // 2])
     left = (total - counter.value) / rate if total and rate and total >= counter.value else None
-    loss = next((value for value in reversed(state.series.losses) if value == value), None)
+    loss = latest_loss(state)
     return Progress(
         step=int(counter.value),
         total_steps=int(total) if total else None,
         rate_per_s=rate,
         tokens_per_s=state.tokens_per_s,
-        loss=loss if loss is not None and abs(loss) != float("inf") else None,
+        loss=loss,
         eta_s=left,
     )
 
@@ -257,33 +269,45 @@ def _advance(state: State, reading: Reading) -> bool:
     return True
 
 
-def _reading(reader: Reader, groups: dict[str, str | None], text: str) -> Reading | None:
-    value = _number(groups.get("step"))
+def _read_by(table: Readers, index: int, text: str, told: bool | None) -> Reading | None:
+    """What one reader makes of the line; `told`: a word of a metric stands in it, None: not yet looked."""
+    reader = table.readers[index]
+    if reader.has is not None and reader.has not in text:
+        return None
+    match = reader.pattern.search(text)
+    if match is None:
+        return None
+    if reader.metric and not (table.metric.search(text) if told is None else told):
+        return None
+    value = _number(match["step"])
     if value is None:
         return None
-    rate = _number(groups.get("rate"))
-    if rate and groups.get("per"):
+    named = reader.pattern.groupindex
+    rate = _number(match["rate"]) if "rate" in named else None
+    if rate and match["per"]:
         rate = 1 / rate
-    kind, epoch = reader.kind, groups.get("epoch")
-    if kind == "step" and (match := readers().epoch.search(text)):
+    kind, epoch = reader.kind, match["epoch"] if "epoch" in named else None
+    if kind == "step" and ("poch" in text or "ep " in text) and (beside := table.epoch.search(text)):
         # A counter beside an epoch may start over with it.
-        kind, epoch = "batch", match["epoch"]
+        kind, epoch = "batch", beside["epoch"]
     return Reading(
         kind=kind,
         value=value,
-        total=_number(groups.get("total")),
+        total=_number(match["total"]) if "total" in named else None,
         epoch=int(epoch) if epoch and len(epoch) < 10 else None,
-        label=groups.get("label") or "",
+        label=text[: match.start()] if kind == "bar" else "",
         rate_per_s=rate or None,
         begins=reader.begins,
+        reader=index,
     )
 
 
 def _number(text: str | None) -> float | None:
     if not text:
         return None
-    unit = _UNITS.get(text[-1], 1.0)
     try:
-        return float(text.rstrip("kKMG").replace(",", "")) * unit
+        if text[-1] in _UNITS:
+            return float(text[:-1].replace(",", "")) * _UNITS[text[-1]]
+        return float(text.replace(",", "") if "," in text else text)
     except ValueError:
         return None

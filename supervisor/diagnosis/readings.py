@@ -1,6 +1,8 @@
 """Loss, gradient norm, step time, memory and throughput as progress lines tell them."""
 
+import math
 import re
+from collections.abc import Iterator
 
 from supervisor.diagnosis.state import Series, State
 
@@ -13,64 +15,71 @@ SPARSE_AFTER = 512
 NOT_FINITE = float("nan")
 NOT_TOLD = -1.0
 
-_VALUE = r"""(?P<value>(?:nan|-?inf(?:inity)?)(?!\w)|[+-]?\d[\d,]*\.?\d*(?:[eE][+-]?\d+)?)"""
-_LOSS = re.compile(
-    r"""(?i)(?<![\w-])(?:[\w.]*/)?(?:train[_ ]?|lm |total[_ ]?|step_)?loss(?:/\w+)*["']?\s*(?:::?|=)?\s*["']?"""
-    + _VALUE
-)
-_NORM = re.compile(r"""(?i)(?:grad(?:ient)?[_ ]?norm|gnorm)["']?\s*[:=]{0,2}\s*["']?""" + _VALUE)
+_VALUE = r"(?P<value>(?:nan|-?inf(?:inity)?)(?!\w)|[+-]?\d[\d,]{0,40}(?:\.\d{0,20})?(?:[eE][+-]?\d{1,4})?)"
+_AFTER_LOSS = re.compile(r"""(?i)(?:/\w{1,20}){0,3}["']?\s{0,8}(?:::?|=)?\s{0,8}["']?""" + _VALUE)
+_AFTER_NORM = re.compile(r"""(?i)["']?\s{0,8}[:=]{0,2}\s{0,8}["']?""" + _VALUE)
+_TRAINING_LOSS = re.compile(r"(?:^|[^\w-])(?:[\w.]{0,40}/)?(?:train[_ ]?|lm |total[_ ]?|step_)?$")
 _STEP_TIME = re.compile(
-    r"(?i)(?:iter_time|step_time|batch_time|elapsed time per iteration \(ms\)|ms/batch|(?<![\w])time)\b"
-    r"[\s:=(]{0,4}(?P<told>\d+\.\d+)\)? ?(?P<unit>ms|s)?"
-    r"|\(?(?P<seconds>\d+\.?\d*) ?s(?:ec)?/(?:it|step|iter)\b"
-    r"|(?P<rate>\d+\.?\d*) ?(?:it|steps?|updates?|batch(?:es)?)/s"
+    r"(?i)(?:iter_time|step_time|batch_time|elapsed time per iteration \(ms\)|ms/batch|(?<!\w)time)\b"
+    r"[\s:=(]{0,4}(?P<told>\d{1,9}\.\d{1,9})\)? ?(?P<unit>ms|s)?"
 )
-_DATA_TIME = re.compile(r"(?i)\bdata(?:[_ ]time)?\b[\s:=(]{0,4}(?P<told>\d+\.\d+)")
+_STEP_SECONDS = re.compile(r"(?<![\d.])(?P<seconds>\d{1,9}(?:\.\d{1,9})?) ?s(?:ec)?/(?:it|step|iter)\b")
+_STEP_RATE = re.compile(r"(?<![\d.])(?P<rate>\d{1,9}(?:\.\d{1,9})?) ?(?:it|steps?|updates?|batch(?:es)?)/s")
+_DATA_TIME = re.compile(r"[Dd]ata(?:[_ ]time)?\b[\s:=(]{0,4}(?P<told>\d{1,9}\.\d{1,9})")
 _MEMORY = re.compile(
-    r"(?i)\b(?:mem(?:ory)?|gpu_mem|allocated|mem_usage\S*)\b[\s:=(]{0,3}(?P<amount>\d+\.?\d*) ?(?P<unit>[GMT])i?B?\b"
+    r"(?i)\b(?:mem(?:ory)?|gpu_mem|allocated|mem_usage\S{0,20})\b[\s:=(]{0,3}"
+    r"(?P<amount>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>[GMT])i?B?\b"
 )
 _TOKENS = re.compile(
-    r"(?i)(?P<before>\d[\d,]*\.?\d*) ?(?P<kilo>k)?(?:tok(?:en)?s?)/s"
-    r"|\b(?:tps|tokens_per_s(?:ec(?:ond)?)?|wps)\b[\s:='\"]{0,3}(?P<after>\d[\d,]*\.?\d*)"
+    r"(?i)(?<![\d.,])(?P<before>\d[\d,]{0,14}(?:\.\d{1,6})?) ?(?P<kilo>k)? ?(?:tok(?:en)?s?)/s"
+    r"|\b(?:tps|tokens_per_s(?:ec(?:ond)?)?|wps)\b[\s:='\"]{0,3}(?P<after>\d[\d,]{0,14}(?:\.\d{1,6})?)"
 )
-_NAN_COUNTERS = re.compile(r"(?i)number of (?:nan|skipped) iterations: +(?P<count>\d+)")
+_NAN_COUNTERS = re.compile(r"number of (?:nan|skipped) iterations: {1,8}(?P<count>\d{1,9})")
 _BYTES = {"M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def take_readings(state: State, text: str) -> None:
     """Take what a line of completed progress tells into the series."""
-    series = state.series
-    take_loss(series, text)
-    if state.progress_events > SPARSE_AFTER and state.progress_events % 8:
+    if not text:
         return
+    state.progress_line = text
+    series = state.series
+    if state.progress_events > SPARSE_AFTER and state.progress_events % 8 and not _names_not_finite(text):
+        return
+    take_loss(series, text)
     seconds = _step_seconds(text)
     if seconds is not None and state.progress_events > WARM_UP_EVENTS:
         take_seconds(series, seconds)
-    data = _DATA_TIME.search(text)
+    data = _DATA_TIME.search(text) if seconds and "ata" in text else None
     if data is not None and seconds:
         push(series.data_shares, min(1.0, float(data["told"]) / seconds), 16)
-    memory = _MEMORY.search(text)
+    memory = _MEMORY.search(text) if "mem" in text or "alloc" in text else None
     if memory is not None:
         amount = float(memory["amount"]) * _BYTES[memory["unit"].upper()]
         series.memory_bytes = [*series.memory_bytes, [float(state.progress_events), amount]][-24:]
-    tokens = _TOKENS.search(text)
+    tokens = _TOKENS.search(text) if "tok" in text or "ps" in text else None
     if tokens is not None:
-        state.tokens_per_s = float((tokens["before"] or tokens["after"]).replace(",", "")) * (
-            1e3 if tokens["kilo"] else 1
-        )
-    counters = _NAN_COUNTERS.findall(text)
-    if counters:
+        told = (tokens["before"] or tokens["after"]).replace(",", "")
+        state.tokens_per_s = float(told) * (1e3 if tokens["kilo"] else 1)
+    if " iterations: " in text and (counters := _NAN_COUNTERS.findall(text)):
         series.nan_counters_zero = all(count == "0" for count in counters)
+
+
+def latest_loss(state: State) -> float | None:
+    """The loss of the latest line of progress, as far as it is finite."""
+    value = _loss(state.progress_line)
+    if value is not None:
+        return None if math.isnan(value) else value
+    return next((value for value in reversed(state.series.losses) if not math.isnan(value) and value != NOT_TOLD), None)
 
 
 def take_loss(series: Series, text: str) -> bool:
     """Take loss and gradient norm of a line; False where it tells neither."""
-    loss = _LOSS.search(text)
-    norm = _NORM.search(text)
+    loss, norm = _loss(text), _norm(text)
     if loss is None and norm is None:
         return False
-    push(series.losses, _value(loss["value"]) if loss else NOT_TOLD, LONG)
-    push(series.norms, _value(norm["value"]) if norm else NOT_TOLD, LONG)
+    push(series.losses, NOT_TOLD if loss is None else loss, LONG)
+    push(series.norms, NOT_TOLD if norm is None else norm, LONG)
     series.norms_told += norm is not None
     return True
 
@@ -89,17 +98,53 @@ def push(values: list[float], value: float, limit: int) -> None:
         del values[0]
 
 
+def _names_not_finite(text: str) -> bool:
+    return "nan" in text.replace("nan iterations", "") or "inf" in text
+
+
+def _loss(text: str) -> float | None:
+    for place in _places(text, "oss"):
+        if place and text[place - 1] in "lL" and _TRAINING_LOSS.search(text, max(0, place - 60), place - 1):
+            match = _AFTER_LOSS.match(text, place + 3)
+            if match is not None:
+                return _value(match["value"])
+    return None
+
+
+def _norm(text: str) -> float | None:
+    for place in _places(text, "norm"):
+        before = text[max(0, place - 9) : place].lower()
+        if "grad" in before or before.endswith("g"):
+            match = _AFTER_NORM.match(text, place + 4)
+            if match is not None:
+                return _value(match["value"])
+    return None
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
+
+
 def _step_seconds(text: str) -> float | None:
+    if "/it" in text or "/step" in text:
+        match = _STEP_SECONDS.search(text)
+        if match is not None:
+            return float(match["seconds"])
+    if "/s" in text:
+        match = _STEP_RATE.search(text)
+        if match is not None and float(match["rate"]):
+            return 1 / float(match["rate"])
+    if "ime" not in text and "ms/batch" not in text:
+        return None
     match = _STEP_TIME.search(text)
     if match is None:
         return None
-    if match["seconds"]:
-        return float(match["seconds"])
-    if match["rate"]:
-        rate = float(match["rate"])
-        return 1 / rate if rate else None
     told = float(match["told"])
-    return told / 1e3 if match["unit"] == "ms" or "ms" in match[0].split(match["told"])[0].lower() else told
+    milliseconds = match["unit"] == "ms" or "ms" in match[0][: match.start("told") - match.start()].lower()
+    return told / 1e3 if milliseconds else told
 
 
 def _value(text: str) -> float:

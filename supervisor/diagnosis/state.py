@@ -116,6 +116,10 @@ class State:
     """How often each signature matched in the whole attempt."""
     recent: list[str] = field(default_factory=list)
     last_line: tuple[int | None, str] | None = None
+    progress_line: str = ""
+    """The latest line of progress."""
+    reader: int | None = None
+    """Which of the progress readers read the last one; it is asked first."""
     trace: Trace = field(default_factory=Trace)
     counters: dict[str, Counter] = field(default_factory=dict)
     series: Series = field(default_factory=Series)

@@ -26,6 +26,7 @@ _PREFIXES = re.compile(
     r"|│ "
     r")"
 )
+_PREFIX_STARTS = frozenset("[(│0123456789 \t")
 _BOX_END = re.compile(r"\s*│\s*$")
 
 
@@ -90,8 +91,10 @@ def lost(cursor: Cursor, offset: int) -> Iterator[Line]:
 
 
 def split_prefix(text: str) -> tuple[str | None, str]:
-    """Who wrote the line (`rank 3`, a host, an actor), and the line without that."""
+    """Who wrote the line (`rank 3`, a host, an actor), and the line, which is not empty, without that."""
     writer = None
+    if text[0] not in _PREFIX_STARTS:
+        return None, text
     for _ in range(3):
         match = _PREFIXES.match(text)
         if match is None:
