@@ -39,6 +39,7 @@ def create_app(fleet: FleetPort, store: StorePort, settings: Settings) -> FastAP
     app.router.default = Page()
     describe(app)
     app.add_middleware(BodyLimit)
+    app.add_middleware(problems.LastResort)
     app.add_middleware(SafeHeaders)
     app.add_middleware(Counted)
     return app

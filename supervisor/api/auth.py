@@ -10,6 +10,7 @@ from fastapi import Depends, Request, Response
 from supervisor.api.around import Around, World
 from supervisor.model.errors import Forbidden, Unauthorized
 from supervisor.model.noun import Noun
+from supervisor.model.settings import LOOPBACK
 
 Role = Literal["viewer", "operator", "admin"]
 _RANK: dict[str, int] = {"viewer": 0, "operator": 1, "admin": 2}
@@ -19,7 +20,6 @@ CSRF_HEADER = "X-Vigil-CSRF"
 TOKEN_FILE = "admin.token"  # noqa: S105 - a file's name
 _COOKIE_AGE_S = 30 * 24 * 3600
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_LOCAL = frozenset({"127.0.0.1", "::1"})
 
 
 class Identity(Noun):
@@ -93,8 +93,9 @@ def address_of(request: Request) -> str:
 
 
 def is_local(request: Request) -> bool:
-    """The peer is this machine itself, not a proxy on it."""
-    return address_of(request) in _LOCAL and "x-forwarded-for" not in request.headers
+    """The peer is this machine itself: no proxy on it, and no page of a foreign name that resolves to it."""
+    by_name = request.url.hostname in LOOPBACK
+    return by_name and address_of(request) in LOOPBACK and "x-forwarded-for" not in request.headers
 
 
 def write_token(folder: Path, token: str) -> Path:

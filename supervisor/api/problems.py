@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supervisor.model.errors import Fault, InvalidInput, NotFound, VigilError
 
@@ -89,7 +90,32 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(VigilError, _vigil_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(Exception, _unforeseen)
+
+
+class LastResort:
+    """ASGI middleware: an error that nobody foresaw is a problem that tells nothing of the inside; the log has all."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wraps `app`."""
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes on."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except Exception:
+            if scope["type"] != "http" or begun:
+                raise
+            _log.exception("unforeseen error in %s %s", scope["method"], scope["path"])
+            sentence = "Vigil failed over this request; the daemon's log has the details."
+            await problem_response(VigilError(sentence), scope["path"])(scope, receive, send)
 
 
 async def _vigil_error(request: Request, error: Exception) -> Response:
@@ -126,9 +152,3 @@ async def _validation_error(request: Request, error: Exception) -> Response:
         for item in error.errors()
     ]
     return problem_response(InvalidInput("The request is not valid.", faults=faults), request.url.path)
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    _log.error("unforeseen error in %s %s", request.method, request.url.path, exc_info=error)
-    sentence = "Vigil failed over this request; the daemon's log has the details."
-    return problem_response(VigilError(sentence), request.url.path)

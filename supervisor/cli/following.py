@@ -13,7 +13,7 @@ from supervisor.cli.asking import RunKey
 from supervisor.cli.output import Json, print_json, say
 from supervisor.client import LogPiece, Vigil
 from supervisor.model.causes import Retry
-from supervisor.model.errors import Conflict, InvalidInput, NotFound, VigilError
+from supervisor.model.errors import InvalidInput, NotFound, VigilError
 from supervisor.model.event import EventType
 from supervisor.model.run import ENDED, Run, RunState
 
@@ -163,7 +163,7 @@ def _followed(vigil: Vigil, key: str, only: int | None, since: int) -> Iterator[
                 yield piece
                 since, grew = piece.next_offset, True
         elif only is not None:
-            raise Conflict(f"{run.name} has no attempt {only}.")
+            raise NotFound(f"{run.name} has no attempt {only}.")
         over = here is not None and here.state == "ended"
         if over and any(attempt.no == no + 1 for attempt in run.attempts) and only is None:
             no, since = no + 1, 0

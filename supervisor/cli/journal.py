@@ -7,7 +7,7 @@ from typing import Any, Literal
 import structlog
 
 Level = Literal["debug", "info", "warning", "error"]
-_QUIET = ("asyncssh", "httpx2", "httpcore2", "alembic", "sqlalchemy.engine", "uvicorn.access", "asyncio")
+_QUIET = ("asyncssh", "httpx2", "httpcore2", "alembic", "sqlalchemy.engine", "uvicorn", "uvicorn.error", "asyncio")
 
 
 def configure(level: Level, form: Literal["auto", "text", "json"]) -> None:

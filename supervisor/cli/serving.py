@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from supervisor.cli import journal
 from supervisor.cli.output import say
 from supervisor.model.settings import load_settings
 
@@ -22,15 +21,15 @@ def serve(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")] = None,
 ) -> None:
     """Runs the daemon: API, page and supervision, until SIGTERM or Ctrl-C. Runs go on without it."""
-    # Here, not above: the other commands need not wait for the daemon's libraries.
-    from supervisor.cli import daemon
-
     settings = load_settings(config, {"data_folder": data, "listen": listen})
-    journal.configure(settings.log_level, settings.log_format)
     if not settings.is_loopback:
         say(
             f"vigil: warning: {settings.listen} can be reached by other machines, and HTTP is not encrypted:"
             " put a proxy with TLS before it, or listen on 127.0.0.1 and use an SSH tunnel.",
             style="yellow",
         )
+    # Here, not above: neither the other commands nor a mistake in the settings wait for the daemon's libraries.
+    from supervisor.cli import daemon, journal
+
+    journal.configure(settings.log_level, settings.log_format)
     asyncio.run(daemon.serve(settings))

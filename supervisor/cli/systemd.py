@@ -13,6 +13,8 @@ def notify(message: str) -> None:
         address = "\0" + address[1:]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            # Never waits: a full queue (systemd itself is stuck) must not stop the daemon's loop.
+            channel.setblocking(False)
             channel.sendto(message.encode(), address)
     except OSError:
         # systemd restarts a daemon that it does not hear; ending here would only be sooner.

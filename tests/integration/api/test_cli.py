@@ -221,6 +221,23 @@ def test_logs_are_byte_for_byte_and_follow_over_attempts(served, capfdbinary):
     assert capfdbinary.readouterr().out == first
 
 
+def test_logs_follow_into_the_next_attempt_without_losing_or_doubling_a_byte(served):
+    run = served.fleet.put("a", attempts=(attempt(1),))
+    logs = served.fleet.store.logs
+    logs[run.id, 1] = b"first "
+    following = subprocess.Popen(
+        [sys.executable, "-m", "supervisor.cli.main", "logs", "a", "-f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert following.stdout.read(6) == b"first "
+    logs[run.id, 1] += b"grows\n"
+    logs[run.id, 2] = b"second\n"
+    ended = (attempt(1, state="ended"), attempt(2, state="ended"))
+    served.fleet.change("a", state=RunState.FINISHED, attempts=ended)
+    out, err = following.communicate(timeout=60)
+    assert (following.returncode, out, err) == (0, b"grows\nsecond\n", b"vigil: attempt 2\n")
+    assert vigil(["logs", "a", "-f", "--attempt", "3"]) == 3
+
+
 def test_lost_bytes_are_said_on_stderr(served, capfdbinary):
     run = served.fleet.put("a", attempts=(attempt(1),))
     served.fleet.store.logs[run.id, 1] = b"0123456789"

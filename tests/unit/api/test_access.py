@@ -90,6 +90,7 @@ async def test_an_unforeseen_error_says_nothing_of_the_inside(app, api, fleet):
     answer = await api.get("/readyz")
     assert (answer.status_code, answer.json()["code"]) == (500, "error")
     assert "secret" not in answer.text
+    assert answer.headers["content-security-policy"]
 
 
 async def test_the_page_logs_in_by_cookie_and_needs_its_header(api):
@@ -136,6 +137,17 @@ async def test_every_answer_carries_the_policy(api):
         assert answer.headers["x-frame-options"] == "DENY"
 
 
+async def test_the_pages_files_are_asked_for_again_each_time(api):
+    page = await api.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    script = await api.get("/app.js")
+    assert "javascript" in script.headers["content-type"]
+    assert script.headers["cache-control"] == "no-cache"
+    again = await api.get("/app.js", headers={"If-None-Match": script.headers["etag"]})
+    assert again.status_code == 304
+    assert "max-age" in (await api.get("/vendor/uPlot.min.css")).headers["cache-control"]
+
+
 async def test_health(api, fleet):
     assert (await api.get("/livez")).json()["status"] == "ok"
     assert (await api.get("/readyz")).status_code == 200
@@ -152,8 +164,9 @@ async def test_metrics_with_a_token_or_from_this_machine(app, api):
     assert 'vigil_node_up{node="local"} 1.0' in text
     assert 'vigil_http_requests_total{method="GET",route="/metrics",status="401"}' in text
     local = httpx2.ASGITransport(app, client=("127.0.0.1", 5))
-    async with httpx2.AsyncClient(transport=local, base_url="http://vigil") as client:
+    async with httpx2.AsyncClient(transport=local, base_url="http://127.0.0.1:8722") as client:
         assert (await client.get("/metrics")).status_code == 200
+        assert (await client.get("/metrics", headers={"Host": "rebound.example"})).status_code == 401
         assert (await client.get("/metrics", headers={"X-Forwarded-For": "10.0.0.1"})).status_code == 401
 
 
