@@ -66,7 +66,7 @@ class Watch:
         self._woken = asyncio.Event()
         self._record: RunRecord | None = None
         self._incidents: tuple[Incident, ...] = ()
-        self._stopping: asyncio.Task[None] | None = None
+        self.stopping: asyncio.Task[None] | None = None
         self._adopted = False
         """The token was raised: whoever held the run before can launch and stop nothing any more."""
         self._claimed_token = -1
@@ -81,17 +81,17 @@ class Watch:
         try:
             while True:
                 self._woken.clear()
-                delay_s = await self._guarded_turn()
+                delay_s = await self.turn()
                 if delay_s is None:
                     return
                 if delay_s > 0:
                     await self._sleep(delay_s)
         finally:
-            if self._stopping:
-                self._stopping.cancel()
+            if self.stopping:
+                self.stopping.cancel()
 
-    async def _guarded_turn(self) -> float | None:
-        """One turn; what it could not do it says, and is tried again."""
+    async def turn(self) -> float | None:
+        """One turn; what it could not do it says. Seconds until the next one; None: the run has ended."""
         try:
             return await self._turn()
         except StoreBusy as error:
@@ -207,9 +207,9 @@ class Watch:
         """One check: observe (answered early at the end), fold, write, and begin a stop where one is due."""
         if stopping.is_due(record, last):
             return await self._begin_stop()
-        if stopping.is_begun(last) and self._stopping is None:
+        if stopping.is_begun(last) and self.stopping is None:
             # Also after a restart of the daemon: the intent is on record, the node knows what was done already.
-            self._stopping = asyncio.create_task(self._stop(record, last), name=f"stop {record.run.name}")
+            self.stopping = asyncio.create_task(self._stop(record, last), name=f"stop {record.run.name}")
         wait_s = 0.0 if self._behind else record.spec.watch.interval_s
         seen = await self._observe_unless_woken(self._observe_args(record, last, wait_s=wait_s))
         if seen is None:
@@ -261,7 +261,7 @@ class Watch:
             _log.warning("stop.failed", run=record.run.name, error=str(error))
             await asyncio.sleep(BLIND_AGAIN_S)
         finally:
-            self._stopping = None
+            self.stopping = None
             self.wake()
 
     async def _stop_on_node(self, record: RunRecord, last: AttemptRecord, why: str) -> None:

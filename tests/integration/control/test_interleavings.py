@@ -1,0 +1,196 @@
+"""A daemon killed between any two of its steps, people who call at any time: the laws hold all the same."""
+
+import asyncio
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from supervisor.control.watch import Surroundings, Watch
+from supervisor.model.errors import Conflict
+from supervisor.model.reading import parse_spec
+from supervisor.model.run import ENDED, Call, RunState
+from supervisor.store.records import Change, Request, RunRecord
+from supervisor.store.store import Store
+from tests.integration.control.model_node import Clock, Killed, ModelNode
+
+SPEC: dict[str, Any] = {
+    "name": "model",
+    "node": "local",
+    "command": ["train"],
+    "env": {"SIZE": "200"},
+    "checkpoint": {"path": "out", "complete": "done"},
+    "resume": "--resume {checkpoint}",
+    "knobs": [{"key": "env.SIZE", "step": "halve", "min": 10, "relieves": ["host_memory"]}],
+    "watch": {"interval_s": 0.2},
+    "budget": {"backoff_s": [0]},
+}
+CALLS: tuple[Call | str, ...] = ("stop", "start", "restart", "hold", "release", "ctrl_c")
+kills = st.lists(st.tuples(st.integers(0, 12), st.booleans(), st.booleans()), max_size=4)
+people = st.lists(st.tuples(st.integers(1, 10), st.sampled_from(CALLS)), max_size=4)
+
+
+class MortalStore:
+    """The real store; the daemon may die before a write began or right after it was committed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.writes_left: int | None = None
+        self.dies_after_effect = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def apply(self, change: Change) -> int:
+        self._count(before=True)
+        version = await self._store.apply(change)
+        self._count(before=False)
+        return version
+
+    def _count(self, *, before: bool) -> None:
+        if self.writes_left is None:
+            return
+        if before:
+            self.writes_left -= 1
+        if self.writes_left < 0 and before is not self.dies_after_effect:
+            self.writes_left = None
+            raise Killed
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(kills=kills, people=people)
+def test_never_two_alive_never_a_lost_stop(
+    kills: list[tuple[int, bool, bool]], people: list[tuple[int, Call | str]]
+) -> None:
+    asyncio.run(_lived(kills, people))
+
+
+async def _lived(kills: list[tuple[int, bool, bool]], people: list[tuple[int, Call | str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        real = await Store.open(Path(folder))
+        try:
+            clock = Clock()
+            node = ModelNode(clock)
+            store = MortalStore(real)
+            record = await real.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
+            run_id = record.run.id
+            stopped = False
+            lives = list(kills)
+            for pause, call in [*people, (0, "")]:
+                await _daemons(store, node, clock, run_id, lives, turns=pause)
+                stopped = await _asked(real, node, clock, run_id, call, stopped)
+            await _daemons(store, node, clock, run_id, lives, turns=400)
+            await _hold(real, node, run_id, stopped=stopped)
+        finally:
+            await real.close()
+
+
+async def _daemons(
+    store: MortalStore, node: ModelNode, clock: Clock, run_id: str, lives: list[tuple[int, bool, bool]], *, turns: int
+) -> None:
+    """One daemon after the other, each killed where its life says, for so many turns in all."""
+    watch = None
+    for _ in range(turns):
+        if watch is None:
+            if lives:
+                at, in_store, after = lives.pop(0)
+                node.calls_left, node.dies_after_effect = (None if in_store else at), after
+                store.writes_left, store.dies_after_effect = (at if in_store else None), after
+            around = Surroundings(
+                store=store,  # type: ignore[arg-type]
+                link=node,  # type: ignore[arg-type]
+                run_url=lambda run: f"http://vigil/{run.id}",
+                gpus=lambda _run: None,
+                now=clock,
+            )
+            watch = Watch(run_id, around)
+        try:
+            delay_s = await watch.turn()
+        except Killed:
+            watch = None
+            continue
+        if watch.stopping is not None:
+            with contextlib.suppress(Killed):
+                await watch.stopping
+        if delay_s is None:
+            watch = None
+            record = await store.load_run(run_id)
+            if record.request is None and record.run.state in ENDED:
+                return
+
+
+async def _asked(store: Store, node: ModelNode, clock: Clock, run_id: str, call: Call | str, stopped: bool) -> bool:
+    """A person's call; whether the run is wanted stopped after it."""
+    if call == "ctrl_c":
+        node.ctrl_c()
+        return stopped
+    record = await store.load_run(run_id)
+    last = record.records[max(record.records)] if record.records else None
+    lives = last is not None and not last.ended
+    with contextlib.suppress(Conflict):
+        match call:
+            case "stop":
+                request = Request(kind="stop", by="person", requested_at=clock())
+                state = RunState.STOPPING if lives else RunState.STOPPED
+                await store.request(run_id, request, call="stop", now=clock(), desired="stopped", state=state)
+                return True
+            case "start" | "restart":
+                request = Request(kind=call, by="person", why="go on", requested_at=clock())
+                state = RunState.RESTARTING if lives else RunState.PENDING
+                await store.request(run_id, request, call=call, now=clock(), desired="running", state=state)
+                return False
+            case "hold" | "release":
+                # Held for good would be no end: a hold of the model is let go at once by whoever comes next.
+                await store.request(run_id, None, call=call, by="person", why="look", now=clock(), hold=None)
+    return stopped
+
+
+async def _hold(store: Store, node: ModelNode, run_id: str, *, stopped: bool) -> None:
+    """What must be true at the end, whatever happened."""
+    record: RunRecord = await store.load_run(run_id)
+    assert node.violations == []
+    assert node.alive() == [], f"{record.run.state} while {node.alive()} live"
+    assert record.run.state in ENDED, record.run.state
+    if stopped:
+        assert record.run.state in {RunState.STOPPED, RunState.FINISHED, RunState.HELD}
+    assert set(node.launches) <= {attempt.no for attempt in record.run.attempts}
+    for number, process in node.processes.items():
+        stored, since = b"", 0
+        while True:
+            piece = await store.read_log(run_id, number, since, 1 << 20)
+            assert piece.gap_bytes == 0
+            stored += piece.data
+            if piece.next_offset == since:
+                break
+            since = piece.next_offset
+        assert stored == process.log, f"attempt {number}'s log"
+    numbers = [event.seq for event in await store.events(after=0, limit=10_000)]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def test_out_of_memory_is_corrected_without_anybody() -> None:
+    async def story() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            store = await Store.open(Path(folder))
+            try:
+                clock = Clock()
+                node = ModelNode(clock)
+                record = await store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
+                await _daemons(MortalStore(store), node, clock, record.run.id, [], turns=200)
+                run = (await store.load_run(record.run.id)).run
+                assert run.state is RunState.FINISHED
+                assert [attempt.outcome.cause for attempt in run.attempts if attempt.outcome] == [
+                    "host_alloc_failed",
+                    "finished",
+                ]
+                assert run.attempts[1].resumed_from == 4
+                assert run.attempts[1].first_step == 5
+                assert run.attempts[1].receipt is not None
+                assert run.attempts[1].receipt.helped is True
+            finally:
+                await store.close()
+
+    asyncio.run(story())
