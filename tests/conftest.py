@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from supervisor.model.node import Container, NodeSpec
 from supervisor.node.options import LinkOptions
@@ -15,6 +16,8 @@ from tests.testbed.commands import write_commands
 from tests.testbed.lxc import LxcContainer, why_no_lxc
 from tests.testbed.sshd import STANDARD_PATH, Sshd, why_no_sshd
 
+settings.register_profile("vigil", deadline=None)  # machines are shared and noisy: no test asserts on wall time
+settings.load_profile("vigil")
 _MEMORY_BYTES = 2 * 1024**3
 WAYS = ("local", "ssh", "ssh+lxc", "ssh+pct")
 

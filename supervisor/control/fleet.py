@@ -25,6 +25,7 @@ from supervisor.node.reach import attach_argv
 from supervisor.remedy.configuration import configuration_of
 from supervisor.remedy.consent import Consent, consent
 from supervisor.remedy.knobs import ladder
+from supervisor.remedy.presets import with_preset
 from supervisor.store.records import KEEP, Keep, Request, RunRecord
 from supervisor.store.store import Store
 
@@ -159,8 +160,9 @@ class Fleet:
         """Another policy for one cause, family or retry class, from now on."""
         record = await self.store.load_run(key)
         data = {**record.run.spec, "policy": {**record.run.spec.get("policy", {}), cause: to}}
-        parse_spec(data, source="the policy")
-        record = await self.store.change_spec(record.run.id, data, by=by, now=self._now())
+        spec = with_preset(parse_spec(data, source="the policy"))
+        whole = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        record = await self.store.change_spec(record.run.id, whole, by=by, now=self._now())
         self._watch(record.run).wake()
         return self._seen(record.run)
 
@@ -217,7 +219,7 @@ class Fleet:
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _read(self, data: dict[str, Any]) -> Spec:
-        spec = parse_spec(data)
+        spec = with_preset(parse_spec(data))
         unsupported(spec)
         self._nodes.link(spec.node)
         return spec

@@ -32,7 +32,7 @@ from supervisor.model.observation import Observation
 from supervisor.model.run import ENDED, Run
 from supervisor.node.link import Link
 from supervisor.probe.wire import MAX_SLICE_BYTES, ObserveArgs
-from supervisor.store.records import AttemptRecord, Change, RunRecord
+from supervisor.store.records import AttemptRecord, Change, LogHole, RunRecord
 from supervisor.store.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -105,6 +105,11 @@ class Watch:
         except NodeUnreachable as error:
             await self._blind(error)
             return BLIND_AGAIN_S
+        except LogHole as error:
+            # The node's stream does not join on to what is stored. Never write over it: say it, and read both again.
+            _log.error("watch.log_hole", run=self.run_id, error=str(error))
+            self._record = None
+            return BUSY_AGAIN_S
         except NotFound as error:
             _log.info("watch.gone", run=self.run_id, error=str(error))
             return None

@@ -229,7 +229,6 @@ NOT_YET: dict[str, str] = {
     "secrets": "put the value into a file of the node and read it in `setup`",
     "env_file": "read the file in `setup`: set -a; source FILE; set +a",
     "after": "start the run when the other has ended: vigil wait OTHER --until ended && vigil run -f SPEC",
-    "preset": "write checkpoint, resume, progress and knobs out",
     "preflight": "put the check at the head of `setup`",
     "logs": "let the program print to its terminal as well",
 }
