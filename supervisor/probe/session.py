@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import socket
+import time
 from typing import Any, Literal
 
 from supervisor.probe import bundle, folder, wire
@@ -13,6 +14,8 @@ from supervisor.probe.worker import Failed, Silent, Worker
 CALL_S = 2.0
 """tmux answers in milliseconds; after so long it hangs."""
 STARTING_S = 10.0
+VIEWER_S = 3.0
+"""How long a new viewer may take until it shows something; an attempt that has printed nothing shows nothing."""
 _CONFIGURATION = """\
 # Vigil's own tmux configuration; written anew by Vigil.
 set -g default-shell /bin/sh
@@ -42,6 +45,10 @@ def ensure(run: str, attempt: int, columns: int, rows: int) -> bool:
     if state(run, attempt) != "lost":
         return False
     _open(run, attempt, "viewer", columns, rows)
+    # Who attaches or looks now should see the attempt, not a viewer that is still starting.
+    give_up_at = time.monotonic() + VIEWER_S
+    while not screen(run, attempt)["ansi"].strip() and time.monotonic() < give_up_at:
+        time.sleep(0.05)
     return True
 
 
