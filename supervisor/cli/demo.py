@@ -24,7 +24,7 @@ from supervisor.model.errors import NodeUnfit, NotFound
 from supervisor.model.run import ENDED, Run
 from supervisor.model.settings import DEFAULT_LISTEN, split_listen
 
-_START_S = 60.0
+_START_S = 120.0
 _STOP_S = 30.0
 _LOOK_S = 1.0
 CONFIG = "dflash-cpu.toml"
@@ -99,7 +99,7 @@ def _must_be_there() -> None:
 def _daemon(data: Path) -> Iterator[str]:
     """A daemon on `data`, in a process of its own; ended politely at the end. Answers its address."""
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = data / "daemon.log"
+    log, earlier = data / "daemon.log", _written_ns(data / ADDRESS_FILE)
     argv = [sys.executable, "-m", "supervisor.cli.main", "serve", "--data", str(data), "--listen", _free_address()]
     say(f"A daemon starts on {data}; its log: {log}")
     with log.open("ab") as writing:
@@ -109,7 +109,7 @@ def _daemon(data: Path) -> Iterator[str]:
             argv, stdin=subprocess.DEVNULL, stdout=writing, stderr=writing, start_new_session=True
         )
     try:
-        yield _address_of(process, data, log, began)
+        yield _address_of(process, data / ADDRESS_FILE, earlier, log, began)
     finally:
         process.terminate()
         try:
@@ -128,17 +128,24 @@ def _free_address() -> str:
         return f"{host}:0"
 
 
-def _address_of(process: "subprocess.Popen[bytes]", data: Path, log: Path, began: int) -> str:
+def _address_of(process: "subprocess.Popen[bytes]", address: Path, earlier: int | None, log: Path, began: int) -> str:
+    """What the daemon writes into its folder once it listens; what an `earlier` one left there does not count."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             words = log.read_bytes()[began:].decode("utf-8", "replace").strip().splitlines()
             raise DaemonUnreachable(f"The daemon ended at once: {words[-1] if words else 'without a word'}")
-        address = data / ADDRESS_FILE
-        if address.is_file() and (url := address.read_text("utf-8").strip()):
+        if _written_ns(address) not in (None, earlier) and (url := address.read_text("utf-8").strip()):
             return url
         time.sleep(0.05)
     raise TimedOut(f"The daemon did not start within {_START_S:g} s.", remedy=f"See {log}.")
+
+
+def _written_ns(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _followed(vigil: Vigil, run: Run, timeout_s: float | None) -> Run:
