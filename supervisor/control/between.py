@@ -9,7 +9,7 @@ from supervisor.control.facts import Facts
 from supervisor.control.written import Written, moved, with_attempt, with_facts, written
 from supervisor.model.decision import Decision, Finish, Restart
 from supervisor.model.event import EventType
-from supervisor.model.run import Attempt, Correction, RunState, Turn
+from supervisor.model.run import Attempt, Code, Correction, RunState, Turn
 from supervisor.probe.wire import LaunchReply
 from supervisor.remedy.configuration import Resolved, resolve, value_at
 from supervisor.remedy.decide import decide
@@ -19,7 +19,7 @@ from supervisor.store.records import AttemptRecord, NewEvent, Request, RunRecord
 FIRST_HYPOTHESIS = "It runs as it is written."
 
 
-def next_plan(record: RunRecord, now: datetime) -> Decision:
+def next_plan(record: RunRecord, now: datetime, *, code_now: Code | None = None) -> Decision:
     """What is to be done while no attempt lives: a person's request first, else remedy's decision, made anew."""
     if record.request is not None:
         return asked_plan(record, record.request)
@@ -28,7 +28,8 @@ def next_plan(record: RunRecord, now: datetime) -> Decision:
     if record.run.verdict is None:
         return _again(record, "The attempt before never started.")
     ledger = ledger_of(record.run.attempts, resume=record.spec.resume)
-    return decide(seen_run(record), record.spec, remedy_context(record), record.run.verdict, ledger, now)
+    context = remedy_context(record, code_now=code_now)
+    return decide(seen_run(record), record.spec, context, record.run.verdict, ledger, now)
 
 
 def asked_plan(record: RunRecord, request: Request) -> Restart:

@@ -1,14 +1,14 @@
 """From the record to what remedy must know. Pure."""
 
 from supervisor.control.written import facts_of, last_of
+from supervisor.model.run import Code, Run
 from supervisor.model.run import Link as LinkView
-from supervisor.model.run import Run
 from supervisor.remedy.context import RemedyContext
 from supervisor.store.records import RunRecord
 
 
-def remedy_context(record: RunRecord) -> RemedyContext:
-    """The facts around a decision about this run."""
+def remedy_context(record: RunRecord, *, code_now: Code | None = None) -> RemedyContext:
+    """The facts around a decision about this run. `code_now`: what lies in its work folder, where it was asked."""
     last = last_of(record)
     rows = {number: facts_of(row) for number, row in record.records.items()}
     facts = rows[last.attempt.no] if last else None
@@ -25,6 +25,7 @@ def remedy_context(record: RunRecord) -> RemedyContext:
         request=record.request.kind if record.request else None,
         checkpoint_at_launch={number: one.checkpoint_at_launch for number, one in rows.items()},
         checkpoint_seen_at=facts.checkpoint_seen_at if facts else None,
+        code_now=code_now,
     )
 
 

@@ -29,7 +29,7 @@ from supervisor.model.errors import (
 )
 from supervisor.model.incident import Incident
 from supervisor.model.observation import Observation
-from supervisor.model.run import ENDED, Run
+from supervisor.model.run import ENDED, Code, Run
 from supervisor.node.link import Link
 from supervisor.probe.wire import MAX_SLICE_BYTES, ObserveArgs
 from supervisor.store.records import AttemptRecord, Change, LogHole, RunRecord
@@ -164,7 +164,7 @@ class Watch:
             return await self._apply(between.stopped(record, now))
         if record.run.hold:
             return await self._wait_because(record, f"on hold by {record.run.hold.by}: {record.run.hold.why}", 60.0)
-        plan = between.next_plan(record, now)
+        plan = between.next_plan(record, now, code_now=await self._code_now(record))
         if isinstance(plan, Restart) and plan.not_before and plan.not_before > now:
             why = f"back-off until {plan.not_before:%H:%M:%S} UTC. {plan.sentence}"
             return await self._wait_because(record, why, (plan.not_before - now).total_seconds())
@@ -179,6 +179,12 @@ class Watch:
         except (CallRefused, NotFound, InvalidInput) as error:
             return await self._apply(between.failed(record, f"Not launched: {error}", now))
         return await self._apply(change)
+
+    async def _code_now(self, record: RunRecord) -> Code | None:
+        """The code that an automatic restart would run; None where nothing is restarted or the spec says `live`."""
+        if record.request is not None or not record.run.attempts or record.spec.code == "live":
+            return None
+        return await self._around.link.code(record.spec.workdir)
 
     async def _launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """The attempt's row is written; start it, or find it started."""

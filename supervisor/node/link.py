@@ -19,6 +19,7 @@ from supervisor.model.errors import (
 )
 from supervisor.model.node import LinkState, NodeFacts, NodeSpec
 from supervisor.model.observation import Observation, Screen, Slice
+from supervisor.model.run import Code
 from supervisor.node import decode
 from supervisor.node.channel import Channel
 from supervisor.node.connection import Connections, Machine
@@ -163,6 +164,11 @@ class Link:
         """A piece of a file. `base` is the folder that a relative path is relative to; `~` is the node's."""
         args = {"path": path, "offset": offset, "size": size, "base": base}
         return decode.piece(await self._call("read", args, deadline_s=_QUICK_S))
+
+    async def code(self, workdir: str) -> Code:
+        """The code that lies in the work folder at present; both None where it is in no repository."""
+        frame = await self._call("code", {"workdir": workdir}, deadline_s=_QUICK_S)
+        return decode.noun(Code, frame.header["result"])
 
     async def memory(self) -> list[dict[str, Any]]:
         """Used, free and total bytes per device, and who holds it."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from supervisor.probe import devices as gpus
-from supervisor.probe import facts, fence, folder, forgetting, launch, observe, processes, session, stacks
+from supervisor.probe import code, facts, fence, folder, forgetting, launch, observe, processes, script, session, stacks
 from supervisor.probe.host import Host
 from supervisor.probe.stop import Stopping
 from supervisor.probe.wire import CallError
@@ -40,6 +40,7 @@ class Calls:
             "memory": self._memory,
             "stacks": self._stacks,
             "forget": self._forget,
+            "code": self._code,
         }
 
     def attempt(self, args: dict[str, Any]) -> observe.Attempt:
@@ -137,6 +138,9 @@ class Calls:
         self._table.refresh(time.monotonic(), full=True)
         found = [stat for stat in attempt.members.look(self._table) if stat.lives]
         return stacks.stacks(found, args.get("signal")), b""
+
+    def _code(self, args: dict[str, Any], raw: bytes) -> Result:
+        return dict(code.code_of(script.workdir(args))), b""
 
     def _forget(self, args: dict[str, Any], raw: bytes) -> Result:
         result = forgetting.forget(args["run"], self._table)

@@ -9,6 +9,8 @@ MAX_DIFF_BYTES = 64 * 1024 * 1024
 MAX_NEW_FILES = 500
 MAX_NEW_FILE_BYTES = 1024 * 1024
 """Files that git does not know count by content up to this size, larger ones by their size: they are data."""
+CODE_SUFFIXES = (b".py", b".pyi", b".pyx", b".sh", b".c", b".cc", b".cpp", b".h", b".hpp", b".cu", b".cuh", b".rs")
+"""Of the files that git does not know only these count: a run's own checkpoints and logs are no change of its code."""
 
 
 def code_of(workdir: str) -> dict[str, str | None]:
@@ -18,7 +20,7 @@ def code_of(workdir: str) -> dict[str, str | None]:
         return {"head": None, "dirty": None}
     difference = _git(workdir, "diff", "HEAD", "--no-ext-diff", "--no-textconv") or b""
     new = (_git(workdir, "ls-files", "--others", "--exclude-standard", "-z") or b"").split(b"\0")
-    names = sorted(name for name in new if name)
+    names = sorted(name for name in new if name.endswith(CODE_SUFFIXES))
     if not difference and not names:
         return {"head": head.decode().strip(), "dirty": None}
     digest = hashlib.sha256(difference[:MAX_DIFF_BYTES])

@@ -1,5 +1,6 @@
 """One run launched, watched, corrected and finished on real parts: sshd, LXC, tmux, the store, HTTP."""
 
+import sys
 import time
 
 import pytest
@@ -169,3 +170,20 @@ def _tmux(daemon: Daemon, place: Place) -> tuple[str, str]:
     words = " ".join(argv).replace("'", " ").split()
     at = max(index for index, word in enumerate(words) if word == "-S")
     return words[at + 1], words[words.index("-t", at) + 1] + ":"
+
+
+def test_changed_code_is_not_restarted_by_itself(daemon: Daemon, local_place: Place) -> None:
+    """`code: hold`: an automatic restart would run something else than what failed."""
+    place = local_place
+    script = place.workdir / "train.py"
+    script.write_text("import os, signal, time\ntime.sleep(1)\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    for argv in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"]):
+        place.run(["git", "-C", str(place.workdir), *argv])
+    spec = place.spec("drift", command=f"{sys.executable} train.py", policy={"segfault": "restart"})
+    daemon.post("runs", spec)
+    daemon.wait("drift", lambda run: run["attempts"] and run["attempts"][0]["state"] == "running", "it runs")
+    script.write_text(script.read_text() + "# changed meanwhile\n")
+    run = daemon.ended("drift")
+    assert run["state"] == "held"
+    assert "code" in run["reason"]
+    assert len(run["attempts"]) == 1

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from supervisor.model.errors import StaleToken
 from supervisor.model.node import LinkState
 from supervisor.model.observation import Checkpoint, ExitRecord, Observation, Processes, Slice
+from supervisor.model.run import Code
 from supervisor.probe.wire import LaunchArgs, LaunchReply, ObserveArgs, StopArgs, StopReply
 
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -96,6 +97,10 @@ class ModelNode:
             socket="/s",
             session="attempt",
         )
+
+    async def code(self, workdir: str) -> Code:
+        with self._call():
+            return Code()
 
     async def observe(self, args: ObserveArgs) -> Observation:
         with self._call():
