@@ -1,8 +1,7 @@
 """Fixtures that several rooms share: a real sshd, a real container, the ways to a node. Skips are counted."""
 
 import os
-import shutil
-import tempfile
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from hypothesis import settings
 from supervisor.model.node import Container, NodeSpec
 from supervisor.node.options import LinkOptions
 from tests.testbed.commands import write_commands
+from tests.testbed.folder import testbed
 from tests.testbed.lxc import LxcContainer, why_no_lxc
 from tests.testbed.sshd import STANDARD_PATH, Sshd, why_no_sshd
 
@@ -24,10 +24,9 @@ WAYS = ("local", "ssh", "ssh+lxc", "ssh+pct")
 
 @pytest.fixture(scope="session")
 def testbed_folder() -> Iterator[Path]:
-    """Where sshd and containers of this session live; short, since a tmux socket's path must fit into 108 bytes."""
-    folder = Path(tempfile.mkdtemp(prefix="vt-", dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    """Where sshd and containers of this session live."""
+    with testbed() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -100,6 +99,11 @@ def node_spec(
     container: LxcContainer = request.getfixturevalue("lxc")
     kind = "lxc" if way == "ssh+lxc" else "pct"
     return NodeSpec(name=f"box-{kind}", ssh=server.address, container=Container(kind=kind, id=container.name))
+
+
+def pytest_configure() -> None:
+    """A terminated session still ends its containers and servers."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
