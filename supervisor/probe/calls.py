@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from supervisor.probe import devices as gpus
 from supervisor.probe import code, facts, fence, folder, forgetting, launch, observe, processes, script, session, stacks
+from supervisor.probe import devices as gpus
 from supervisor.probe.host import Host
 from supervisor.probe.stop import Stopping
 from supervisor.probe.wire import CallError
@@ -117,7 +117,7 @@ class Calls:
         return {"argv": session.attach_argv(attempt.run, attempt.number), "opened": opened}, b""
 
     def _memory(self, args: dict[str, Any], raw: bytes) -> Result:
-        holders = gpus.holders()
+        holders = gpus.holders(self._devices.pid)
         rows = []
         for device in self._devices.window(time.monotonic() - 0.5)[0]:
             used, total = device["used_bytes"]["last"], device["total_bytes"]

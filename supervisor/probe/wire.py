@@ -29,7 +29,9 @@ ROWS = 50
 _LENGTHS = struct.Struct("!II")
 _LENGTH = struct.Struct("!I")
 
-Op = Literal["hello", "claim", "launch", "observe", "stop", "read", "memory", "stacks", "screen", "session", "forget", "code"]
+Op = Literal[
+    "hello", "claim", "launch", "observe", "stop", "read", "memory", "stacks", "screen", "session", "forget", "code"
+]
 
 
 class WireError(Exception):
