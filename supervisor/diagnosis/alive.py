@@ -16,6 +16,20 @@ STALE_SENSOR_S = 600.0
 RECENT_EVENTS = 400
 """Progress events for which a caught out-of-memory is still told."""
 CPU_STEPS = 3
+DOWN_WORDS = (
+    "not running",
+    "stopped",
+    "get init pid",
+    "get pid for ct",
+    "does not exist",
+    "no such container",
+    "_down",
+)
+STARVED_UTIL = 15.0
+STARVED_POWER = 0.35
+STARVED_STEPS = 20
+STARVED_CPU_PERCENT = 80.0
+STARVED_READ_BPS = 50e6
 
 
 def judge_life(view: View) -> list[Answer]:
@@ -51,7 +65,7 @@ def _blind_container(view: View) -> Answer | None:
     lowered = text.lower()
     if "locked" in lowered:
         return None if stall_of(view) is None else Answer("container_locked", evidence=(sensor(text),))
-    if any(word in lowered for word in ("not running", "stopped", "get init pid", "container_down")):
+    if any(word in lowered for word in DOWN_WORDS):
         return Answer("container_down", confidence="proved", evidence=(sensor(text),))
     return None
 
@@ -151,6 +165,29 @@ def _starved(view: View) -> Answer | None:
     return _state("data_starved", numerics.starved(view.state.series))
 
 
+def _fed_slowly(view: View) -> Answer | None:
+    """Steps come, the devices nap, and processors or disks run flat out."""
+    host, devices = view.seen.host, view.sensors.own_devices
+    known = [device for device in devices if device.util_percent.last is not None and device.power_w.last is not None]
+    if host is None or not known or memory.steps_made(view.state) < STARVED_STEPS:
+        return None
+    napping = all(
+        (device.util_percent.last or 0) < STARVED_UTIL
+        and (device.power_w.last or 0) < STARVED_POWER * (device.power_limit_w or 1e9)
+        for device in known
+    )
+    feeding = (host.cpu_percent or 0) >= STARVED_CPU_PERCENT or (host.disk_read_bps or 0) >= STARVED_READ_BPS
+    return (
+        _state("data_starved", "the devices nap while processors or disks run flat out.")
+        if napping and feeding
+        else None
+    )
+
+
+def _throttled(view: View) -> Answer | None:
+    return _state("gpu_throttled", "the log says so.") if view.hit("throttled") is not None else None
+
+
 def _slower(view: View) -> Answer | None:
     return _state("throughput_drop", numerics.slower(view.state.series))
 
@@ -191,6 +228,8 @@ DETECTORS: tuple[Callable[[View], Answer | None], ...] = (
     _recompiles,
     _spike,
     _overflow,
+    _fed_slowly,
+    _throttled,
 )
 """In this order the first answer counts; the others stand beside it."""
 

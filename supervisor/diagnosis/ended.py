@@ -20,6 +20,8 @@ from supervisor.model.verdict import Evidence, RuledOut
 
 LOOK_BACK_STEPS = 50
 """A sibling may print steps while another rank's exception already stands in the log."""
+SSH_CODE = 255
+"""ssh's own status: it says nothing about what ran behind it."""
 CRASHES = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"})
 _NOT_STARTED = {
     "command_not_found": "command_not_found",
@@ -38,6 +40,8 @@ def judge_end(view: View, record: ExitRecord) -> list[Answer]:
     ending = ending_of(record)
     if ending.code is None and ending.signal is None:
         return [judge_loss(view)]
+    if ending.code == SSH_CODE and "ssh" in view.seen.blind:
+        return [Answer("ssh_lost", evidence=(sensor(view.seen.blind["ssh"]),))]
     by_hand = _by_hand(view, record, ending)
     if ending.code == view.spec.completion.exit_code and ending.signal is None:
         return _judge_success(view, record, ending, by_hand)
@@ -258,8 +262,9 @@ def _without_root(view: View, record: ExitRecord | None, ending: Ending) -> Answ
         return Answer("command_not_found", "status 127.", "likely", (sensor(ending.words),))
     if ending.code == 126:
         return Answer("permission_denied", "status 126.", "likely", (sensor(ending.words),))
-    if ending.code == 2 and any(text.lstrip().startswith("usage:") for text in state.recent):
-        return Answer("bad_arguments", "", "likely", (sensor(ending.words),))
+    refused = view.hit("error-line")
+    if ending.code == 2 and (refused or any(text.lstrip().startswith("usage:") for text in state.recent)):
+        return Answer("bad_arguments", "", "likely", (evidence_of(refused) if refused else sensor(ending.words),))
     if trace.first is not None:
         line, text = trace.first
         return Answer("exception", text, "likely", (Evidence(line=line, text=text),))

@@ -16,7 +16,7 @@ RANK_CONTEXT_BYTES = 0.75 * GIB
 POOL_SHARE = 0.3
 """Private pools of CUDA graphs that hold this part of what is allocated are the matter."""
 CAP_SHARE = 0.95
-LATE_STEPS = 2000
+LATE_STEPS = 1000
 """Healthy steps after which a single large request is a rare batch and not the footprint."""
 LATE_SHARE = 0.1
 CHURN_SHARE = 0.4

@@ -26,6 +26,8 @@ def take_event(state: State, text: str, at: float) -> bool:
             if isinstance(name, str) and ("begin" in event or event.get("state") == "begin"):
                 state.phase = name[:32]
                 state.last_moved_at = at
+            elif "end" in event and state.phase == name and state.progress_events:
+                state.phase = "training"
         case "checkpoint":
             state.last_moved_at = at
         case "finished":

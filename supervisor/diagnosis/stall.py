@@ -7,12 +7,20 @@ from supervisor.diagnosis.sensors import Sensors
 from supervisor.diagnosis.state import State
 from supervisor.model.spec import Watch
 
+LEAVING_S = 60.0
+"""A process that said it is complete may take so long to leave."""
 LIVELY_S = 120.0
 """Progress within this time needs no explanation."""
 FLOOR_S = 1800.0
 """No silence is a hang before this: NCCL's own 600 s and the usual DDP time-out lie below it."""
+STUCK_S = 900.0
+"""In uninterruptible sleep, with nothing moving."""
+SPIN_S = 1200.0
+"""Every device spinning at small power: twice NCCL's own 600 s."""
 GAPS = 10.0
 """Times the longest usual gap between two reports of progress."""
+BUFFERED_S = 600.0
+"""Devices at work for so long before any line of progress: it works and does not flush."""
 SAVING_S = 3600.0
 EVALUATING_S = 3600.0
 ABANDONED_S = 300.0
@@ -30,7 +38,7 @@ class Silence:
 
 def silence(state: State, sensors: Sensors, watch: Watch, now: float) -> Silence | None:
     """What the present lack of progress means; None where progress is as it should be."""
-    if "complete" in {hit.id for hit in state.open if hit.role == "done"} or _is_done(state):
+    if _is_done(state) and now - (state.last_output_at or now) > LEAVING_S:
         return Silence("done_not_exited", "it said that its work is complete, and has not left.")
     started = state.last_progress_at is not None
     since = state.last_progress_at or state.first_seen_at or now
@@ -40,11 +48,14 @@ def silence(state: State, sensors: Sensors, watch: Watch, now: float) -> Silence
     if started and still <= max(LIVELY_S, 4 * usual):
         return None
     patience = deadline_s(state, watch)
+    spinning = sensors.spinning()
+    if spinning and all(spinning) and started and state.phase == "training":
+        patience = min(patience, max(SPIN_S, GAPS * usual))
     overdue = still > patience
-    if sensors.stuck() and overdue:
+    if sensors.stuck() and still > min(patience, STUCK_S):
         return Silence("hang_io", f"processes are in uninterruptible sleep, no progress for {_span(quiet)}.")
     if sensors.working():
-        if not started:
+        if not started and quiet < BUFFERED_S:
             return None
         return Silence("output_buffered", f"no line of progress for {_span(quiet)}, the devices work near their power.")
     if not overdue:
@@ -55,7 +66,6 @@ def silence(state: State, sensors: Sensors, watch: Watch, now: float) -> Silence
         return None
     if sensors.host_busy():
         return Silence("slow_phase", f"no progress for {_span(quiet)}, but processor or disk work.")
-    spinning = sensors.spinning()
     if spinning and all(spinning):
         return Silence(
             "hang_collective", f"no progress for {_span(quiet)}; every device spins at a small part of its power."
