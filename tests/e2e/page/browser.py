@@ -20,7 +20,7 @@ ARGUMENTS = [
     "--disable-sync",
     "--disable-quic",
 ]
-SOON_MS = 30_000
+SOON_MS = 60_000
 """A generous deadline for what the browser or the daemon will do by itself."""
 
 

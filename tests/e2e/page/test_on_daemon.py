@@ -9,18 +9,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.browser import SOON_MS, Watched, chromium, watched
 from tests.e2e.conftest import Place
 from tests.e2e.daemon import Daemon
+from tests.e2e.page.browser import Watched, watched
 
-HUNGRY = Path(__file__).parent / "programs" / "hungry.py"
-expect.set_options(timeout=SOON_MS * 2)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
+HUNGRY = Path(__file__).parents[1] / "programs" / "hungry.py"
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A real HTTP server that serves the page and answers in the API's shapes, so that a browser can be shown anything.
 
 It stands in for the daemon only where the daemon cannot be made to say it at will: hostile bytes, GPUs, a lost link,
-silence. `test_page_on_daemon.py` looks at the same page over the real daemon.
+silence. `test_on_daemon.py` looks at the same page over the real daemon.
 """
 
 import copy
