@@ -52,7 +52,7 @@ def test_too_large_a_chunk_fails_after_two_checkpoints_and_half_of_it_finishes(t
 
 
 def test_too_many_tokens_fail_the_same_way_and_half_of_them_with_accumulation_fit(tmp_path: Path) -> None:
-    data = ("data.generate=64x256", "train.steps=1")
+    data = ("data.generate=64x256", "train.steps=1", "attention.sdpa_chunk=16")
     limit = "memory.headroom_bytes=150000000"
     failed = run(tmp_path, *data, limit, "batch.tokens=16384")
     assert failed.returncode == 1, failed.stdout + failed.stderr

@@ -51,7 +51,7 @@ def test_bad_configuration_names_the_key(tmp_path: Path, text: str, said: str) -
 def test_missing_file_and_malformed_override(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load(tmp_path / "nowhere.toml")
-    with pytest.raises(ConfigError, match="expected section.key=value"):
+    with pytest.raises(ConfigError, match=r"expected section\.key=value"):
         load(written(tmp_path, ""), ["steps=3"])
 
 

@@ -52,7 +52,7 @@ def reference(make_config: MakeConfig) -> Step:
         ("batch.tokens=256", "optim.accumulate=4"),
         ("batch.tokens=128", "optim.accumulate=8", "attention.sdpa_chunk=3", "loss.chunk=5"),
     ],
-    ids=lambda overrides: " ".join(overrides),
+    ids=" ".join,
 )
 def test_a_step_is_the_same(make_config: MakeConfig, reference: Step, overrides: tuple[str, ...]) -> None:
     loss, gradients, weights = one_step(make_config, *overrides)

@@ -42,6 +42,9 @@ class Trainer:
     def events(self, name: str = "a") -> list[dict[str, object]]:
         return [json.loads(line) for line in (self.root / f"{name}.jsonl").read_text().splitlines()]
 
+    def losses(self, name: str = "a") -> list[float]:
+        return [float(str(event["loss"])) for event in self.events(name) if event["event"] == "step"]
+
     def tensors(self, step: int, name: str = "a") -> dict[str, torch.Tensor]:
         folder = self.root / name / f"step_{step}"
         return load_file(folder / "model.safetensors") | load_file(folder / "optimizer.safetensors")
@@ -200,14 +203,13 @@ def test_a_loss_that_is_no_number_ends_the_run_before_it_is_saved(
 
 def test_a_step_without_supervised_tokens_updates_nothing(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert trainer("data.generate=9x2", "train.steps=2") == 0
-    steps = [event for event in trainer.events() if event["event"] == "step"]
-    assert [event["loss"] for event in steps] == [0.0, 0.0]
+    assert trainer.losses() == [0.0, 0.0]
     assert same(trainer.tensors(2), trainer.tensors(2))
 
 
 def test_it_learns(trainer: Trainer) -> None:
     assert trainer("train.steps=30", "checkpoint.every=0") == 0
-    losses = [float(str(event["loss"])) for event in trainer.events() if event["event"] == "step"]
+    losses = trainer.losses()
     assert losses[-1] < losses[0] - 0.5
     assert losses[-1] < 6.24 - 0.5  # the logarithm of 512 tokens
 
