@@ -234,8 +234,7 @@ async def _three_vantages(
     links = [first]
     for kind in ("lxc", "pct"):
         container = Container(kind=kind, id=lxc.name)  # type: ignore[arg-type]
-        link = Link(machine.model_copy(update={"container": container, "name": kind}), options=first._options)
-        await link.start()
-        links.append(link)
-        await link.hello()
+        spec = machine.model_copy(update={"container": container, "name": kind})
+        links.append(await make_link(spec, options=first._options))
+        await links[-1].hello()
     return links
