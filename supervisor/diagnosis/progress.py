@@ -55,7 +55,7 @@ class Readers:
     """The file."""
 
     readers: tuple[Reader, ...]
-    metric: re.Pattern[str]
+    metric: Any
     skip: Any
     gate: Any
     loading: re.Pattern[str]
@@ -80,7 +80,7 @@ def readers() -> Readers:
             )
             for row in table["reader"]
         ),
-        metric=re.compile(table["metric"]),
+        metric=re2.compile(table["metric"]),
         skip=re2.compile(table["skip"]),
         gate=re2.compile(table["gate"]),
         loading=re.compile(table["loading"]),
