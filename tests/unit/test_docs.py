@@ -1,5 +1,7 @@
 """What users can see stands in docs/: settings, events, metrics, problems, routes, commands, exit codes."""
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any, get_args
 import pytest
 import typer.main
 
+import supervisor
 from supervisor.api.app import create_app
 from supervisor.api.metrics import exposition
 from supervisor.cli.main import app as commands
@@ -18,6 +21,10 @@ from supervisor.model.noun import from_unix
 from supervisor.model.run import ALLOWED, Link, NodeView, RunState
 from supervisor.model.settings import Settings
 from tests.fakes import FakeFleet
+
+for module in pkgutil.walk_packages(supervisor.__path__, "supervisor."):
+    if not module.name.startswith(("supervisor.probe", "supervisor.store.migrations")):
+        importlib.import_module(module.name)  # errors are known once their modules are
 
 DOCS = Path(__file__).parents[2] / "docs"
 API = (DOCS / "api.md").read_text("utf-8")
