@@ -85,7 +85,7 @@ def _device_lost(view: View) -> Answer | None:
     if fault is None or fault.cause not in ("gpu_lost", "gpu_reset_required"):
         return None
     since = view.state.last_progress_at or view.state.first_seen_at or view.now
-    if view.now - since < max(STALE_SENSOR_S, 10 * stall.usual_gap(view.state)):
+    if not view.seen.log.drained or view.now - since < max(STALE_SENSOR_S, 10 * stall.usual_gap(view.state)):
         return None
     return Answer(fault.cause, confidence="proved", evidence=(sensor(fault.text),))
 
@@ -104,6 +104,8 @@ def _root_and_silence(view: View) -> Answer | None:
     """An uncaught root stands at the end of the log and nothing goes on: no status will ever come."""
     roots = [hit for hit in view.hits("root") if hit.role == "root"]
     if not roots:
+        return None
+    if not view.seen.log.drained:
         return None
     silence = stall_of(view)
     over = stall.abandoned(view.state, view.now) or (silence is not None and silence.cause.startswith("hang_"))
@@ -235,7 +237,9 @@ DETECTORS: tuple[Callable[[View], Answer | None], ...] = (
 
 
 def stall_of(view: View) -> stall.Silence | None:
-    """What the present silence means."""
+    """What the present silence means; while older bytes are still to be fetched there is none."""
+    if not view.seen.log.drained:
+        return None
     return stall.silence(view.state, view.sensors, view.spec.watch, view.now)
 
 

@@ -52,9 +52,10 @@ def examine(
 ) -> Examination:
     """Fold `observation` into `state` (None: the attempt's first); UnknownVersion asks to fold the stored log anew."""
     known, last = load(state)
-    _fold(known, spec, observation, context, observation.at_unix_s)
+    at = _run_time(known, observation)
+    _fold(known, spec, observation, context, at)
     frozen = freeze(known)
-    view = _view(known, spec, observation, context)
+    view = _view(known, spec, observation, context, at)
     answers, final = _judge(view)
     verdict, findings = _verdict(answers, view, last, final=final)
     if not (observation.blind and verdict.model_dump_json() == last.verdict):
@@ -71,6 +72,17 @@ def examine(
         checkpoint=_newest(observation),
         phase=view.state.phase,
     )
+
+
+def _run_time(state: State, seen: Observation) -> float:
+    """The time of the observation; a jump of the node's wall clock is no time that passed."""
+    at = seen.at_unix_s
+    if seen.monotonic_s is None:
+        return at
+    if state.clock is not None and state.clock[2] == seen.boot_id and seen.monotonic_s >= state.clock[1]:
+        at = state.clock[0] + seen.monotonic_s - state.clock[1]
+    state.clock = (at, seen.monotonic_s, seen.boot_id)
+    return at
 
 
 def _fold(state: State, spec: Spec, seen: Observation, context: AttemptContext, at: float) -> None:
@@ -113,16 +125,16 @@ def _unseen(cursor: Cursor, piece: Slice) -> bytes:
     return piece.data[max(0, cursor.offset - piece.offset) :]
 
 
-def _view(state: State, spec: Spec, seen: Observation, context: AttemptContext) -> View:
+def _view(state: State, spec: Spec, seen: Observation, context: AttemptContext, at: float) -> View:
     """What the judges see: the state as if the unfinished last line ended here. `state` is theirs from now on."""
     # An unfinished line that was there before is no new sign of life.
-    printed_at = state.last_output_at if state.last_output_at is not None else seen.at_unix_s
+    printed_at = state.last_output_at if state.last_output_at is not None else at
     fold_log(state, list(unfinished(state.log, context.columns)), library(), spec.progress, printed_at)
     fold_metrics(state, list(unfinished(state.metrics)), printed_at)
     ended_at = seen.exit.at_unix_s if seen.exit is not None else None
     settled = context.single_look or (ended_at is not None and seen.at_unix_s - ended_at >= SETTLED_S)
     sensors = Sensors(seen, settled=settled and seen.exit is not None, windows=1 if context.single_look else 99)
-    return View(state, seen, sensors, context, spec, seen.at_unix_s)
+    return View(state, seen, sensors, context, spec, at)
 
 
 def _judge(view: View) -> tuple[list[Answer], bool]:

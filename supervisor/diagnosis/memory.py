@@ -23,6 +23,8 @@ CHURN_SHARE = 0.4
 """Of the device, between low and high of the windows in steady state."""
 CHURN_WINDOWS = 3
 LEAK_POINTS = 6
+LEAK_RISING = 0.8
+"""The part of the steps between reports that go up."""
 LEAK_SHARE = 0.05
 """Growth over the points, against the first."""
 FULL_SHARE = 0.9
@@ -128,15 +130,18 @@ def churn(state: State, sensors: Sensors) -> str | None:
 
 
 def leak(state: State) -> str | None:
-    """How the memory climbs, in words; None where it does not."""
-    points = state.series.memory_bytes[-12:]
-    if len(points) < LEAK_POINTS:
+    """How the memory climbs, in words; None where it does not, or no longer does."""
+    values = state.series.memory_bytes
+    values = values[len(values) // 4 :] if len(values) > 2 * LEAK_POINTS else values
+    if len(values) < LEAK_POINTS or values[0] <= 0:
         return None
-    values = [value for _, value in points]
     rising = sum(after > before for before, after in pairwise(values))
-    if rising < len(values) - 2 or values[0] <= 0 or values[-1] < values[0] * (1 + LEAK_SHARE):
+    middle = values[len(values) // 2]
+    if rising < LEAK_RISING * (len(values) - 1) or values[-1] < values[0] * (1 + LEAK_SHARE):
         return None
-    return f"from {in_words(values[0])} to {in_words(values[-1])} over the last {len(values)} reports, never falling."
+    if values[-1] - middle < (values[-1] - values[0]) / 4:
+        return None
+    return f"from {in_words(values[0])} to {in_words(values[-1])} over {len(values)} reports, hardly ever falling."
 
 
 def pressure(state: State, sensors: Sensors) -> str | None:

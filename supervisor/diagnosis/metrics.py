@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from supervisor.diagnosis.progress import Reading, take
-from supervisor.diagnosis.readings import LONG, NOT_FINITE, NOT_TOLD, push, take_seconds
+from supervisor.diagnosis.readings import LONG, NOT_FINITE, NOT_TOLD, push, take_memory, take_seconds
 from supervisor.diagnosis.state import State
 from supervisor.model.causes import catalogue
 
@@ -77,10 +77,7 @@ def _take_devices(state: State, devices: Any) -> None:
         state.retries_last = retries
     peaks = [_number(row.get("allocated_bytes")) or 0 for row in rows]
     if peaks and max(peaks) > 0:
-        state.series.memory_bytes = [
-            *state.series.memory_bytes,
-            [float(state.progress_events), max(peaks)],
-        ][-24:]
+        take_memory(state.series, max(peaks))
 
 
 def _finite(value: Any) -> float:

@@ -8,6 +8,7 @@ from supervisor.diagnosis.state import Series, State
 
 LONG = 64
 """How many values of a series are kept."""
+MEMORY_POINTS = 32
 WARM_UP_EVENTS = 2
 """Progress lines whose step time says nothing yet: compilation, allocation, first reads."""
 SPARSE_AFTER = 512
@@ -56,7 +57,7 @@ def take_readings(state: State, text: str) -> None:
     memory = _MEMORY.search(text) if "mem" in text or "alloc" in text else None
     if memory is not None:
         amount = float(memory["amount"]) * _BYTES[memory["unit"].upper()]
-        series.memory_bytes = [*series.memory_bytes, [float(state.progress_events), amount]][-24:]
+        take_memory(series, amount)
     tokens = _TOKENS.search(text) if "tok" in text or "ps" in text else None
     if tokens is not None:
         told = (tokens["before"] or tokens["after"]).replace(",", "")
@@ -89,6 +90,17 @@ def take_seconds(series: Series, seconds: float) -> None:
     if len(series.usual_seconds) < 16:
         series.usual_seconds.append(seconds)
     push(series.seconds, seconds, LONG)
+
+
+def take_memory(series: Series, amount_bytes: float) -> None:
+    """Take the program's own use of memory; a full history drops every other point."""
+    series.memory_told += 1
+    if series.memory_told % series.memory_stride:
+        return
+    series.memory_bytes.append(amount_bytes)
+    if len(series.memory_bytes) > MEMORY_POINTS:
+        series.memory_bytes = series.memory_bytes[1::2]
+        series.memory_stride *= 2
 
 
 def push(values: list[float], value: float, limit: int) -> None:

@@ -66,8 +66,10 @@ class Series:
     """The first ones after warm-up: what is usual in this attempt."""
     data_shares: list[float] = field(default_factory=list)
     """Which part of a step waited for data."""
-    memory_bytes: list[list[float]] = field(default_factory=list)
-    """(progress event, bytes) as the program tells its own use."""
+    memory_bytes: list[float] = field(default_factory=list)
+    """As the program tells its own use, over the whole attempt, evenly thinned out."""
+    memory_stride: int = 1
+    memory_told: int = 0
     scales: list[float] = field(default_factory=list)
     """Loss scales after each reduction."""
     norms_told: int = 0
@@ -138,6 +140,8 @@ class State:
     """The metrics file's own clock at its last step."""
     retries_first: float | None = None
     retries_last: float | None = None
+    clock: tuple[float, float, str | None] | None = None
+    """Run time, the node's monotonic clock and its boot, as last seen."""
     first_seen_at: float | None = None
     last_output_at: float | None = None
     last_moved_at: float | None = None

@@ -177,3 +177,20 @@ def test_words_of_failure_that_are_none() -> None:
     assert examined(look(echo + TEXT)).verdict.cause == "healthy"
     autotune = "E select_algorithm.py:2134] No valid triton configs. OutOfMemoryError: out of resource: triton_mm Required: 147456 Hardware limit:101376\r\nE select_algorithm.py] Ignoring this choice.\r\n"
     assert examined(look(autotune + TEXT)).verdict.cause == "healthy"
+
+
+def test_a_jump_of_the_wall_clock_is_no_silence() -> None:
+    idle = {"processes": ASLEEP, "host": idle_host(), "devices": (device(used=40 * GIB, own=40 * GIB),)}
+    seen = look(TEXT, after_s=100, monotonic_s=50.0)
+    jumped = look("", offset=len(TEXT), after_s=9000, monotonic_s=60.0, **idle)  # type: ignore[arg-type]
+    assert examined(seen, jumped).verdict.cause == "healthy"
+    passed = look("", offset=len(TEXT), after_s=9000, monotonic_s=8950.0, **idle)  # type: ignore[arg-type]
+    assert examined(seen, passed).verdict.cause == "hang_dataloader"
+
+
+def test_while_older_bytes_are_to_be_fetched_nothing_is_a_hang() -> None:
+    idle = {"processes": ASLEEP, "host": idle_host(), "devices": (device(used=40 * GIB, own=40 * GIB),)}
+    quiet = look("chatter\r\n", offset=len(TEXT), after_s=9000, **idle)  # type: ignore[arg-type]
+    behind = quiet.model_copy(update={"log": quiet.log.model_copy(update={"end": 999_999})})
+    assert examined(look(TEXT, after_s=100), behind).verdict.cause == "healthy"
+    assert examined(look(TEXT, after_s=100), quiet).verdict.cause == "hang_dataloader"
