@@ -13,6 +13,8 @@ LOOK_S = 2.0
 """Listing is not repeated more often, except at the end."""
 MAX_ENTRIES = 2000
 """Files counted per checkpoint."""
+UNFINISHED = (".partial", ".tmp", ".temp", ".part", ".incomplete", ".writing")
+"""Endings of names that are renamed when they are whole."""
 Size = tuple[int, float]
 """Bytes and the newest modification time."""
 
@@ -54,7 +56,7 @@ class Checkpoints:
             return []
         except OSError:
             return None
-        numbered = [(int(match[1]), name) for name in names if (match := step.search(name)) and match[1].isdigit()]
+        numbered = [(number, name) for name in names if (number := step_of(step, name)) is not None]
         found = []
         sizes: dict[str, Size] = {}
         for number, name in sorted(numbered)[-NEWEST:]:
@@ -79,6 +81,18 @@ class Checkpoints:
         if self._complete and os.path.isdir(place):
             return os.path.exists(os.path.join(place, self._complete))
         return self._sizes.get(place) == size
+
+
+def step_of(pattern: re.Pattern[str], name: str) -> int | None:
+    """The step in a checkpoint's name; None where the name is none.
+
+    The pattern stands for the whole name or for all but its ending (`step_4.pt`). A name that merely holds it is what
+    a trainer writes to before it renames (`.step_4.partial`, `tmp-checkpoint-4`): to resume from it would be wrong.
+    """
+    match = pattern.fullmatch(name) or pattern.fullmatch(os.path.splitext(name)[0])
+    if match is None or name.endswith(UNFINISHED) or not match[1] or not match[1].isdigit():
+        return None
+    return int(match[1])
 
 
 def measure(place: str) -> Size | None:

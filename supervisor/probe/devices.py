@@ -52,11 +52,11 @@ class Devices:
             self._worker.close()
 
 
-def holders() -> list[dict[str, Any]]:
-    """Who holds /dev/nvidia* open, as far as we may see: pid, comm, the devices."""
+def holders(but: int | None) -> list[dict[str, Any]]:
+    """Who holds /dev/nvidia* open, as far as we may see: pid, comm, the devices. `but`: our own sampler."""
     found = []
     for name in os.listdir("/proc"):
-        if not name.isdigit():
+        if not name.isdigit() or int(name) == but:
             continue
         held = set()
         try:

@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any, Protocol
 
+from supervisor.probe.lean import lean_import
 from supervisor.probe.windows import Series
 
 PERIOD_S = 0.1
@@ -65,9 +66,7 @@ class Nvml:
         """Raises what pynvml raises where there is no library, no driver or no device."""
         if os.environ.get(STUB_PATH):
             sys.path.insert(0, os.environ[STUB_PATH])
-        import pynvml
-
-        self._nvml = pynvml
+        self._nvml = pynvml = lean_import("pynvml")
         pynvml.nvmlInit()
         self.driver: str | None = _text(pynvml.nvmlSystemGetDriverVersion())
         self.devices: list[Device] = []
@@ -127,7 +126,8 @@ class Smi:
         self.devices: list[Device] = []
         self.driver: str | None = None
         give_up_at = time.monotonic() + 10.0
-        while not self.devices:
+        # A device that is named again begins the second round: then all are known.
+        while not any(len(device.series.times) > 1 for device in self.devices):
             if time.monotonic() > give_up_at or self._process.poll() is not None:
                 self._process.kill()
                 raise RuntimeError(f"nvidia-smi: {self._buffer.decode('utf-8', 'replace').strip() or 'no answer'}")

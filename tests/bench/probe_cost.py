@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.integration.probe.conftest import Probe, end_all, observe_args, until
 
+RUN = f"bench-{os.getpid()}"
 STUB = Path(__file__).parent.parent / "integration" / "probe" / "stub"
 SETTLE_S = 6.0
 MEASURE_S = 60.0
@@ -37,11 +38,11 @@ def measure(seconds: float = MEASURE_S) -> list[dict[str, Any]]:
 
 def _measure(probe: Probe, seconds: float) -> list[dict[str, Any]]:
     probe.call("hello")
-    probe.launch("bench", "i=0; while :; do i=$((i+1)); echo step $i loss 2.5; sleep 1; done")
-    until(lambda: probe.observe("bench")["devices"], "the devices")
+    probe.launch(RUN, "i=0; while :; do i=$((i+1)); echo step $i loss 2.5; sleep 1; done")
+    until(lambda: probe.observe(RUN)["devices"], "the devices")
     _observe_for(probe, SETTLE_S)
     pids = [probe.process.pid, *_children(probe.process.pid)]
-    wrapper = json.loads((probe.folder("bench") / "started").read_text())["pid"]
+    wrapper = json.loads((probe.folder(RUN) / "started").read_text())["pid"]
     before, wrapper_before, begin = _cpu_s(pids), _cpu_s([wrapper]), time.monotonic()
     checks = _observe_for(probe, seconds)
     passed = time.monotonic() - begin
@@ -52,7 +53,7 @@ def _measure(probe: Probe, seconds: float) -> list[dict[str, Any]]:
     cursor = checks[-1]["log"]["end"]
     check_before = _cpu_s([probe.process.pid])
     for _ in range(CHECKS):
-        probe.observe("bench", log_cursor=cursor)
+        probe.observe(RUN, log_cursor=cursor)
     check_ms = 1000 * (_cpu_s([probe.process.pid]) - check_before) / CHECKS
     return [
         _row("probe_cpu_share", share, "% of a core", 1.0, "lower"),
@@ -68,7 +69,7 @@ def _observe_for(probe: Probe, seconds: float) -> list[dict[str, Any]]:
     """Long-polls of one interval each, as the daemon asks."""
     end, cursor, seen = time.monotonic() + seconds, 0, []
     while time.monotonic() < end:
-        args = observe_args("bench", wait_s=INTERVAL_S, log_cursor=cursor, alarms=["CUDA out of memory"])
+        args = observe_args(RUN, wait_s=INTERVAL_S, log_cursor=cursor, alarms=["CUDA out of memory"])
         seen.append(probe.observed(probe.send("observe", **args)))
         cursor = seen[-1]["log"]["offset"] + seen[-1]["log"]["size"]
     return seen

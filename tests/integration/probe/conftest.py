@@ -20,6 +20,8 @@ import pytest
 from supervisor.probe import wire
 
 DEADLINE_S = 30.0
+R1, R2, R3, R4 = (f"r{number}-{os.getpid()}" for number in range(1, 5))
+"""Runs of this session: a tag must not be one of another session's that runs on the same machine."""
 BOOT = (
     "import sys; sys.path[:0] = sys.argv[1].split(':'); "
     "from supervisor.probe import serve; serve.main(sys.argv[2], sys.argv[1])"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.probe.conftest import Probe, until
+from tests.integration.probe.conftest import R1, R2, Probe, until
 
 STUB = str(Path(__file__).parent / "stub")
 
@@ -33,10 +33,10 @@ def test_eight_devices_are_named_and_sampled_between_looks(stubbed: Probe) -> No
     facts = stubbed.call("hello")
     assert [gpu["uuid"] for gpu in facts["gpus"]] == [f"GPU-stub-{i}" for i in range(8)]
     assert facts["versions"]["driver"] == "580.0"
-    stubbed.launch("r1", "sleep 1000")
-    until(lambda: stubbed.observe("r1")["devices"], "the first window")
+    stubbed.launch(R1, "sleep 1000")
+    until(lambda: stubbed.observe(R1)["devices"], "the first window")
     time.sleep(2.0)
-    seen = stubbed.observe("r1")
+    seen = stubbed.observe(R1)
     assert len(seen["devices"]) == 8
     device = seen["devices"][3]
     assert device["samples"] >= 10
@@ -49,36 +49,36 @@ def test_eight_devices_are_named_and_sampled_between_looks(stubbed: Probe) -> No
 
 
 def test_two_runs_have_windows_of_their_own(stubbed: Probe) -> None:
-    stubbed.launch("r1", "sleep 1000")
-    stubbed.launch("r2", "sleep 1000")
-    until(lambda: stubbed.observe("r1")["devices"], "the first window")
-    stubbed.observe("r2")
+    stubbed.launch(R1, "sleep 1000")
+    stubbed.launch(R2, "sleep 1000")
+    until(lambda: stubbed.observe(R1)["devices"], "the first window")
+    stubbed.observe(R2)
     time.sleep(1.0)
-    assert stubbed.observe("r1")["devices"][0]["samples"] >= 5
-    assert stubbed.observe("r2")["devices"][0]["samples"] >= 5
+    assert stubbed.observe(R1)["devices"][0]["samples"] >= 5
+    assert stubbed.observe(R2)["devices"][0]["samples"] >= 5
 
 
 def test_a_driver_that_hangs_blinds_the_devices_and_nothing_else(stubbed: Probe, control: Path) -> None:
-    stubbed.launch("r1", "for i in $(seq 1 100000); do echo $i; sleep 0.05; done")
-    until(lambda: stubbed.observe("r1")["devices"], "the first window")
+    stubbed.launch(R1, "for i in $(seq 1 100000); do echo $i; sleep 0.05; done")
+    until(lambda: stubbed.observe(R1)["devices"], "the first window")
     (control / "hang").touch()
-    seen = until(lambda: (one := stubbed.observe("r1"))["blind"].get("gpu") and one, "blindness")
+    seen = until(lambda: (one := stubbed.observe(R1))["blind"].get("gpu") and one, "blindness")
     assert seen["devices"] is None
     assert "did not answer" in seen["devices_reason"]
-    again = stubbed.observe("r1")
+    again = stubbed.observe(R1)
     assert again["blind"]["gpu"]
     assert again["log"]["end"] > 0
-    assert stubbed.stop("r1")["gone"] is True
+    assert stubbed.stop(R1)["gone"] is True
 
 
 def test_devices_that_all_fail_are_unreadable_with_the_drivers_words(stubbed: Probe, control: Path) -> None:
-    stubbed.launch("r1", "sleep 1000")
-    until(lambda: stubbed.observe("r1")["devices"], "the first window")
+    stubbed.launch(R1, "sleep 1000")
+    until(lambda: stubbed.observe(R1)["devices"], "the first window")
     (control / "fail").touch()
-    seen = until(lambda: (one := stubbed.observe("r1"))["blind"].get("gpu") and one, "blindness")
+    seen = until(lambda: (one := stubbed.observe(R1))["blind"].get("gpu") and one, "blindness")
     assert "GPU is lost" in seen["blind"]["gpu"]
     (control / "fail").unlink()
-    until(lambda: stubbed.observe("r1")["devices"], "the devices again")
+    until(lambda: stubbed.observe(R1)["devices"], "the devices again")
 
 
 def test_without_nvml_a_long_lived_nvidia_smi_is_read(state: Path, tmp_path: Path, control: Path) -> None:
@@ -106,8 +106,8 @@ def test_without_nvml_a_long_lived_nvidia_smi_is_read(state: Path, tmp_path: Pat
             ("GPU-a", 81559 * 1024**2),
             ("GPU-b", 81559 * 1024**2),
         ]
-        probe.launch("r1", "sleep 1000")
-        seen = until(lambda: (one := probe.observe("r1"))["devices"] and one, "the devices")
+        probe.launch(R1, "sleep 1000")
+        seen = until(lambda: (one := probe.observe(R1))["devices"] and one, "the devices")
         assert seen["devices"][0]["power_w"]["last"] == 250.5
         assert seen["devices"][0]["used_bytes"]["last"] == 100 * 1024**2
         assert seen["devices"][1]["used_bytes"]["last"] is None
@@ -119,8 +119,8 @@ def test_without_nvml_a_long_lived_nvidia_smi_is_read(state: Path, tmp_path: Pat
 def test_without_any_device_there_is_an_empty_list_with_the_reason(probe: Probe) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has NVIDIA devices")
-    probe.launch("r1", "sleep 1000")
-    seen = probe.observe("r1")
+    probe.launch(R1, "sleep 1000")
+    seen = probe.observe(R1)
     assert seen["devices"] == []
     assert "no NVIDIA device" in seen["devices_reason"]
     assert probe.call("memory") == {"devices": []}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.probe.conftest import Probe, Refused, launch_args, search_path, until
+from tests.integration.probe.conftest import R1, Probe, Refused, launch_args, search_path, until
 
 
 def test_two_probes_launching_at_once_start_it_once(state: Path, tmp_path: Path) -> None:
@@ -18,16 +18,16 @@ def test_two_probes_launching_at_once_start_it_once(state: Path, tmp_path: Path)
     replies: list[dict[str, Any]] = []
     try:
         command = f"echo start >> {mark}; sleep 100"
-        threads = [threading.Thread(target=lambda one=one: replies.append(one.launch("r1", command))) for one in probes]
+        threads = [threading.Thread(target=lambda one=one: replies.append(one.launch(R1, command))) for one in probes]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert {reply["state"] for reply in replies} <= {"started", "already"}
         until(mark.exists, "the start")
-        assert probes[0].launch("r1", command)["state"] == "already"
+        assert probes[0].launch(R1, command)["state"] == "already"
         assert mark.read_text() == "start\n"
-        seen = probes[0].observe("r1")
+        seen = probes[0].observe(R1)
         assert (seen["started"], seen["processes"]["wrapper_alive"]) == (True, True)
     finally:
         for probe in probes:
@@ -37,9 +37,9 @@ def test_two_probes_launching_at_once_start_it_once(state: Path, tmp_path: Path)
 def test_wrappers_racing_for_one_attempt_start_it_once(probe: Probe, state: Path, tmp_path: Path) -> None:
     """Past the probe: eight wrappers at once on one launch record."""
     mark = tmp_path / "starts"
-    folder = probe.folder("r1")
+    folder = probe.folder(R1)
     folder.mkdir(parents=True)
-    args = launch_args("r1", f"echo start >> {mark}; sleep 1")
+    args = launch_args(R1, f"echo start >> {mark}; sleep 1")
     (folder / "launch.json").write_text(json.dumps(args))
     boot = (
         "import sys; sys.path[:0] = sys.argv[1].split(':'); "
@@ -61,11 +61,11 @@ def test_wrappers_racing_for_one_attempt_start_it_once(probe: Probe, state: Path
 
 
 def test_a_second_attempt_is_refused_while_the_first_lives(probe: Probe) -> None:
-    probe.launch("r1", "sleep 100")
-    reply = probe.launch("r1", "sleep 100", attempt=2)
+    probe.launch(R1, "sleep 100")
+    reply = probe.launch(R1, "sleep 100", attempt=2)
     assert reply["state"] == "refused"
     assert "sleep" in reply["why"]
-    assert probe.observe("r1", attempt=2)["started"] is False
+    assert probe.observe(R1, attempt=2)["started"] is False
 
 
 def test_a_leftover_of_a_killed_attempt_is_seen_by_its_tag(probe: Probe) -> None:
@@ -78,67 +78,67 @@ def test_a_leftover_of_a_killed_attempt_is_seen_by_its_tag(probe: Probe) -> None
         "        os.closerange(0, 65536); time.sleep(100)\n"
         "    os._exit(0)\n"
     )
-    probe.launch("r1", ["python3", "-c", daemon])
-    seen = probe.ended("r1")
+    probe.launch(R1, ["python3", "-c", daemon])
+    seen = probe.ended(R1)
     assert len(seen["exit"]["survivors"]) == 1
     assert seen["log"]["closed"] is False
-    wrapper = json.loads((probe.folder("r1") / "started").read_text())["pid"]
+    wrapper = json.loads((probe.folder(R1) / "started").read_text())["pid"]
     os.kill(wrapper, 9)
-    until(lambda: probe.observe("r1")["processes"]["wrapper_alive"] is False, "the wrapper's end")
-    assert probe.observe("r1")["processes"]["alive"] == 1
-    assert probe.launch("r1", "true", attempt=2)["state"] == "refused"
+    until(lambda: probe.observe(R1)["processes"]["wrapper_alive"] is False, "the wrapper's end")
+    assert probe.observe(R1)["processes"]["alive"] == 1
+    assert probe.launch(R1, "true", attempt=2)["state"] == "refused"
 
 
 def test_a_stop_before_the_start_is_a_tombstone(probe: Probe) -> None:
-    reply = probe.stop("r1", why="no")
+    reply = probe.stop(R1, why="no")
     assert reply["gone"] is True
-    launched = probe.launch("r1", "touch /tmp/never")
+    launched = probe.launch(R1, "touch /tmp/never")
     assert launched["state"] == "refused"
     assert "no" in launched["why"]
-    seen = probe.observe("r1")
+    seen = probe.observe(R1)
     assert seen["started"] is False
 
 
 def test_a_wrapper_that_comes_late_finds_the_tombstone(probe: Probe, tmp_path: Path) -> None:
     """The tmux server is stopped during the launch and goes on after the launch was given up."""
     mark = tmp_path / "ran"
-    probe.launch("r1", "true")
-    probe.ended("r1")
-    pid = probe.tmux("r1", "display-message", "-p", "#{pid}").strip()
+    probe.launch(R1, "true")
+    probe.ended(R1)
+    pid = probe.tmux(R1, "display-message", "-p", "#{pid}").strip()
     subprocess.run(["kill", "-STOP", pid], check=True)
     try:
-        reply = probe.launch("r1", f"touch {mark}", attempt=2)
+        reply = probe.launch(R1, f"touch {mark}", attempt=2)
     finally:
         subprocess.run(["kill", "-CONT", pid], check=True)
     assert reply["state"] == "refused"
     assert "tmux" in reply["why"]
     # The server answers this only after what had been asked of it before.
-    probe.tmux("r1", "display-message", "-p", "#{pid}")
+    probe.tmux(R1, "display-message", "-p", "#{pid}")
     assert not mark.exists()
-    assert probe.observe("r1", attempt=2)["started"] is False
+    assert probe.observe(R1, attempt=2)["started"] is False
 
 
 def test_a_stale_claim_starts_and_stops_nothing(probe: Probe) -> None:
-    probe.call("claim", run="r1", token=7)
+    probe.call("claim", run=R1, token=7)
     with pytest.raises(Refused, match="stale_token"):
-        probe.call("claim", run="r1", token=6)
+        probe.call("claim", run=R1, token=6)
     with pytest.raises(Refused, match="stale_token"):
-        probe.launch("r1", "sleep 100", token=6)
-    assert probe.launch("r1", "sleep 100", token=7)["state"] == "started"
+        probe.launch(R1, "sleep 100", token=6)
+    assert probe.launch(R1, "sleep 100", token=7)["state"] == "started"
     with pytest.raises(Refused, match="stale_token"):
-        probe.stop("r1", token=6)
-    assert probe.observe("r1")["processes"]["alive"] == 1
+        probe.stop(R1, token=6)
+    assert probe.observe(R1)["processes"]["alive"] == 1
 
 
 def test_a_claim_outlives_the_probe(state: Path) -> None:
     first = Probe(state)
-    first.call("claim", run="r1", token=9)
+    first.call("claim", run=R1, token=9)
     first.kill()
     second = Probe(state)
     try:
         with pytest.raises(Refused, match="stale_token"):
-            second.call("claim", run="r1", token=8)
-        assert second.call("claim", run="r1", token=9) == {"token": 9}
+            second.call("claim", run=R1, token=8)
+        assert second.call("claim", run=R1, token=9) == {"token": 9}
     finally:
         second.close()
 
@@ -150,12 +150,12 @@ def test_a_run_id_cannot_leave_the_folder(probe: Probe) -> None:
 
 
 def test_forget_removes_only_what_vigil_made_and_never_while_it_lives(probe: Probe) -> None:
-    probe.launch("r1", 'echo mine > {attempt}/mine.txt; echo "$0"; sleep 100')
+    probe.launch(R1, 'echo mine > {attempt}/mine.txt; echo "$0"; sleep 100')
     with pytest.raises(Refused, match="call_refused"):
-        probe.call("forget", run="r1")
-    probe.stop("r1")
-    until(lambda: not probe.observe("r1")["processes"]["wrapper_alive"], "the wrapper's end")
-    kept = probe.call("forget", run="r1")["kept"]
-    assert kept == [str(probe.folder("r1") / "mine.txt")]
-    assert sorted(path.name for path in probe.folder("r1").iterdir()) == ["mine.txt"]
-    assert probe.observe("r1")["attempt_known"] is False
+        probe.call("forget", run=R1)
+    probe.stop(R1)
+    until(lambda: not probe.observe(R1)["processes"]["wrapper_alive"], "the wrapper's end")
+    kept = probe.call("forget", run=R1)["kept"]
+    assert kept == [str(probe.folder(R1) / "mine.txt")]
+    assert sorted(path.name for path in probe.folder(R1).iterdir()) == ["mine.txt"]
+    assert probe.observe(R1)["attempt_known"] is False

@@ -5,58 +5,58 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.probe.conftest import Probe, Refused, until
+from tests.integration.probe.conftest import R1, R2, R3, R4, Probe, Refused, until
 
 
 def test_a_rendered_configuration_lies_in_the_attempts_folder(probe: Probe) -> None:
     reply = probe.launch(
-        "r1", "cat {config}; echo $WHERE", raw=b"a = 1\n", config_name="c.toml", env={"WHERE": "{config}"}
+        R1, "cat {config}; echo $WHERE", raw=b"a = 1\n", config_name="c.toml", env={"WHERE": "{config}"}
     )
-    want = str(probe.folder("r1") / "c.toml")
+    want = str(probe.folder(R1) / "c.toml")
     assert reply["config_path"] == want
-    assert probe.ended("r1")["log_data"].decode().splitlines() == ["a = 1", want]
+    assert probe.ended(R1)["log_data"].decode().splitlines() == ["a = 1", want]
 
 
 def test_a_rendered_copy_beside_a_file_never_overwrites_what_is_not_ours(probe: Probe, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "train.yaml").write_text("a: 1\n")
     beside = {"config_beside": "conf/train.yaml", "workdir": str(tmp_path)}
-    probe.launch("r1", ["cat", "{config}"], raw=b"a: 2\n", config_name="train.vigil.yaml", **beside)
-    probe.ended("r1")
+    probe.launch(R1, ["cat", "{config}"], raw=b"a: 2\n", config_name="train.vigil.yaml", **beside)
+    probe.ended(R1)
     assert (tmp_path / "conf" / "train.vigil.yaml").read_text() == "a: 2\n"
     # The next attempt may replace what Vigil itself has put there.
-    reply = probe.launch("r1", ["cat", "{config}"], raw=b"a: 3\n", config_name="train.vigil.yaml", attempt=2, **beside)
+    reply = probe.launch(R1, ["cat", "{config}"], raw=b"a: 3\n", config_name="train.vigil.yaml", attempt=2, **beside)
     assert reply["state"] == "started"
     assert (tmp_path / "conf" / "train.vigil.yaml").read_text() == "a: 3\n"
     with pytest.raises(Refused, match="call_refused"):
-        probe.launch("r2", ["cat", "{config}"], raw=b"x", config_name="train.yaml", **beside)
+        probe.launch(R2, ["cat", "{config}"], raw=b"x", config_name="train.yaml", **beside)
     assert (tmp_path / "conf" / "train.yaml").read_text() == "a: 1\n"
 
 
 def test_an_untouched_configuration_is_used_as_it_is(probe: Probe, tmp_path: Path) -> None:
     (tmp_path / "my conf.yaml").write_text("hello\n")
-    probe.launch("r1", "cat {config}", config_path="my conf.yaml", workdir=str(tmp_path))
-    assert probe.ended("r1")["log_data"] == b"hello\r\n"
+    probe.launch(R1, "cat {config}", config_path="my conf.yaml", workdir=str(tmp_path))
+    assert probe.ended(R1)["log_data"] == b"hello\r\n"
 
 
 def test_a_folder_without_room_or_permission_is_a_named_error(probe: Probe) -> None:
     with pytest.raises(Refused, match="node_unfit"):
-        probe.launch("r1", "true", raw=b"x", config_name="c.yaml", config_beside="/proc/c.yaml")
+        probe.launch(R1, "true", raw=b"x", config_name="c.yaml", config_beside="/proc/c.yaml")
 
 
 def test_the_metrics_file_is_followed_from_where_the_attempt_began(probe: Probe, tmp_path: Path) -> None:
     metrics = tmp_path / "m.jsonl"
     metrics.write_text('{"old": 1}\n')
-    probe.launch("r1", f"echo '{{\"new\": 2}}' >> {metrics}", metrics=str(metrics))
-    seen = probe.ended("r1")
+    probe.launch(R1, f"echo '{{\"new\": 2}}' >> {metrics}", metrics=str(metrics))
+    seen = probe.ended(R1)
     assert seen["metrics_data"] == b'{"new": 2}\n'
     assert seen["metrics"]["end"] == 11
-    assert probe.observe("r1", metrics_cursor=5)["metrics_data"] == b'": 2}\n'
+    assert probe.observe(R1, metrics_cursor=5)["metrics_data"] == b'": 2}\n'
 
 
 def test_a_metrics_file_in_the_attempts_folder(probe: Probe) -> None:
-    probe.launch("r1", "echo hello > $METRICS", metrics="{attempt}/m.jsonl", env={"METRICS": "{attempt}/m.jsonl"})
-    assert probe.ended("r1")["metrics_data"] == b"hello\n"
+    probe.launch(R1, "echo hello > $METRICS", metrics="{attempt}/m.jsonl", env={"METRICS": "{attempt}/m.jsonl"})
+    assert probe.ended(R1)["metrics_data"] == b"hello\n"
 
 
 def test_checkpoints_are_complete_when_the_last_file_is_there(probe: Probe, tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_checkpoints_are_complete_when_the_last_file_is_there(probe: Probe, tmp_
     (out / "step_9" / "done").touch()
     (out / "latest").symlink_to("step_200")
     plan = {"path": "out", "step": r"step_(\d+)", "complete": "done"}
-    probe.launch("r1", "true", workdir=str(tmp_path), checkpoint=plan)
-    found = probe.ended("r1")["checkpoints"]
+    probe.launch(R1, "true", workdir=str(tmp_path), checkpoint=plan)
+    found = probe.ended(R1)["checkpoints"]
     assert [(one["step"], one["complete"], one["size_bytes"]) for one in found] == [
         (9, True, 9),
         (10, False, 10),
@@ -80,10 +80,10 @@ def test_checkpoints_are_complete_when_the_last_file_is_there(probe: Probe, tmp_
 def test_a_checkpoint_without_a_last_file_is_complete_when_it_no_longer_grows(probe: Probe, tmp_path: Path) -> None:
     (tmp_path / "ckpt-7.pt").write_bytes(b"x")
     plan = {"path": ".", "step": r"ckpt-(\d+)", "complete": None}
-    probe.launch("r1", "sleep 1000", workdir=str(tmp_path), checkpoint=plan)
-    (first,) = probe.observe("r1")["checkpoints"]
+    probe.launch(R1, "sleep 1000", workdir=str(tmp_path), checkpoint=plan)
+    (first,) = probe.observe(R1)["checkpoints"]
     assert first["complete"] is False
-    until(lambda: probe.observe("r1")["checkpoints"][0]["complete"], "the second look")
+    until(lambda: probe.observe(R1)["checkpoints"][0]["complete"], "the second look")
 
 
 def test_a_file_is_read_in_slices(probe: Probe, tmp_path: Path) -> None:
@@ -104,18 +104,18 @@ def test_the_code_is_named_with_what_is_not_committed(probe: Probe, tmp_path: Pa
     (tmp_path / "train.py").write_text("1")
     subprocess.run([*git, "add", "train.py"], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
-    clean = probe.launch("r1", "true", workdir=str(tmp_path))["code"]
+    clean = probe.launch(R1, "true", workdir=str(tmp_path))["code"]
     assert len(clean["head"]) == 40
     assert clean["dirty"] is None
     (tmp_path / "train.py").write_text("2")
-    dirty = probe.launch("r2", "true", workdir=str(tmp_path))["code"]
+    dirty = probe.launch(R2, "true", workdir=str(tmp_path))["code"]
     (tmp_path / "new.py").write_text("3")
-    dirtier = probe.launch("r3", "true", workdir=str(tmp_path))["code"]
+    dirtier = probe.launch(R3, "true", workdir=str(tmp_path))["code"]
     (tmp_path / "new.py").write_text("4")
-    dirtiest = probe.launch("r4", "true", workdir=str(tmp_path))["code"]
+    dirtiest = probe.launch(R4, "true", workdir=str(tmp_path))["code"]
     assert len({clean["dirty"], dirty["dirty"], dirtier["dirty"], dirtiest["dirty"]}) == 4
-    assert probe.launch("r1", "true", workdir=str(tmp_path))["code"] == clean
+    assert probe.launch(R1, "true", workdir=str(tmp_path))["code"] == clean
 
 
 def test_no_repository_is_no_error(probe: Probe, tmp_path: Path) -> None:
-    assert probe.launch("r1", "true", workdir=str(tmp_path))["code"] == {"head": None, "dirty": None}
+    assert probe.launch(R1, "true", workdir=str(tmp_path))["code"] == {"head": None, "dirty": None}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from supervisor.probe.processes import Members, Stat, Table, figures, lives, parse_stat, read_stat
 
+RUN = f"u{os.getpid()}"
 REST = "{state} 11 22 33 34816 55 4194304 1 2 3 4 {user} {system} 0 0 20 0 1 0 {start} 1000 {rss} 18446744073709551615"
 
 
@@ -54,18 +55,20 @@ def test_this_process_lives_and_another_start_time_is_another() -> None:
 
 def test_newcomers_are_found_by_tag_descent_and_journal(tmp_path: Path) -> None:
     table = Table()
-    members = Members(str(tmp_path), "r1", 1)
+    members = Members(str(tmp_path), RUN, 1)
     table.refresh(0.0)
     assert members.look(table) == []
-    tagged = subprocess.Popen(["sleep", "1000"], env={**os.environ, "VIGIL_ATTEMPT": "r1.1"}, start_new_session=True)
-    other = subprocess.Popen(["sleep", "1000"], env={**os.environ, "VIGIL_ATTEMPT": "r1.10"})
+    tagged = subprocess.Popen(
+        ["sleep", "1000"], env={**os.environ, "VIGIL_ATTEMPT": f"{RUN}.1"}, start_new_session=True
+    )
+    other = subprocess.Popen(["sleep", "1000"], env={**os.environ, "VIGIL_ATTEMPT": f"{RUN}.10"})
     try:
         table.refresh(1.0)
         (found,) = members.look(table)
         assert found.pid == tagged.pid
-        assert {stat.pid for stat in table.tagged("r1.")} == {tagged.pid, other.pid}
+        assert {stat.pid for stat in table.tagged(f"{RUN}.")} == {tagged.pid, other.pid}
         # Another probe knows it by the journal, though it carries no tag it could read.
-        again = Members(str(tmp_path), "r1", 1)
+        again = Members(str(tmp_path), RUN, 1)
         assert again.journal == {found.key}
         tagged.send_signal(signal.SIGKILL)
         tagged.wait()
@@ -81,7 +84,7 @@ def test_newcomers_are_found_by_tag_descent_and_journal(tmp_path: Path) -> None:
 
 def test_a_journal_of_another_boot_names_nobody(tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("another-boot 1\n1 5\n")
-    assert Members(str(tmp_path), "r1", 1).journal == set()
+    assert Members(str(tmp_path), RUN, 1).journal == set()
 
 
 def test_figures_count_no_zombies_and_know_no_zero_for_nobody() -> None:
