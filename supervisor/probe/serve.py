@@ -141,8 +141,9 @@ class Server:
         self._pending[pending.id] = pending
         if pending.op == "observe":
             try:
-                pending.wait = Wait(self._calls.attempt(pending.args), pending.args, now)
-                return
+                if pending.args["wait_s"] > 0:
+                    pending.wait = Wait(self._calls.attempt(pending.args), pending.args, now)
+                    return
             except CallError as error:
                 self._finish(pending, _refusal(pending, error))
                 return
