@@ -7,6 +7,7 @@ Exit codes: 0 complete, 1 broken (a traceback ends the log), 2 the configuration
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import signal
 import sys
@@ -44,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _train(config: Config, resume: str | None) -> int:
     metrics, signals = Metrics(config.metrics.path), Signals()
+    # `kill -USR1` prints where every thread stands, whatever it waits for.
+    faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or sys.stderr, all_threads=True)
     # Threads that spin while they wait take the processor from each other on a shared machine: 79 s instead of 28.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:

@@ -44,7 +44,11 @@ class TopologyConfig:
     targets: tuple[str, ...] = ("cpu",)
     """Devices that run the frozen target, one replica each."""
     drafters: tuple[str, ...] = ("cpu",)
-    """Devices that train the drafter. One device in both lists, alone, is the co-located mode."""
+    """The device that trains the drafter. Where it is also the only target's, the two take turns (co-located)."""
+    slots: int = 4
+    """Micro-batches that targets may compute ahead of the drafter."""
+    stall_s: float = 600.0
+    """Seconds that the drafter waits for a target before all stacks are printed, once a wait; 0 = never."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,10 +71,14 @@ class BatchConfig:
 
     tokens: int = 65536
     """Padded context tokens of one micro-batch. A single longer sample still makes a micro-batch of its own."""
-    sampler: str = "buckets"
-    """`buckets`: batches hold samples of one length bucket."""
-    bounds: tuple[int, ...] = (512, 1024, 2048, 4096)
-    """Bucket edges in tokens, ascending; the first bucket begins at 0, the last ends at `data.max_length`."""
+    sampler: str = "window"
+    """`window`: batches of like lengths from a shuffled window; `buckets`: batches within one length bucket."""
+    window: int = 2048
+    """Samples that the sampler `window` sorts together."""
+    bounds: tuple[int, ...] = ()
+    """Bucket edges in tokens, rising, without the first 0 and the end; empty = chosen for the least padding."""
+    buckets: int = 6
+    """Buckets to choose where `bounds` is empty."""
     worst_first: bool = True
     """Run the largest micro-batch once before step 1, without an update: what cannot fit fails at once."""
 
@@ -80,9 +88,12 @@ class LossConfig:
     """What is minimised."""
 
     kind: str = "ce"
-    """`ce`: cross-entropy on the data's own tokens."""
+    """`ce`: cross-entropy on the data's tokens; `dpace`: the same, weighted by what is likely to be accepted; `kl`:
+    Kullback-Leibler divergence from the target's own distribution."""
     gamma: float = 7.0
-    """Decay of the weights over the slots: slot k weighs exp(-(k-1)/gamma)."""
+    """`ce`, `kl`: decay of the weights over the slots: slot k weighs exp(-(k-1)/gamma)."""
+    dpace_alpha: float = 0.5
+    """`dpace`: a in q~ = (1-a) q + a, the smoothed probability that a slot is right."""
     chunk: int = 128
     """Blocks whose logits exist at once."""
     anchors_per_sequence: int = 512
@@ -283,8 +294,8 @@ def _convert(key: str, value: object, kind: typing.Any) -> object:
 
 _CHOICES = {
     "model.dtype": ("auto", "float32", "bfloat16"),
-    "batch.sampler": ("buckets",),
-    "loss.kind": ("ce",),
+    "batch.sampler": ("window", "buckets"),
+    "loss.kind": ("ce", "dpace", "kl"),
     "attention.path": ("sdpa", "dense"),
     "attention.backend": ("auto", "math", "efficient", "cudnn"),
     "optim.schedule": ("cosine", "wsd", "constant"),
@@ -297,6 +308,10 @@ _AT_LEAST: dict[str, float] = {
     "data.max_length": 2,
     "data.vocabulary": 0,
     "batch.tokens": 1,
+    "batch.window": 1,
+    "batch.buckets": 1,
+    "topology.slots": 1,
+    "topology.stall_s": 0,
     "loss.chunk": 1,
     "loss.anchors_per_sequence": 1,
     "attention.sdpa_chunk": 1,
@@ -329,6 +344,10 @@ def _check(config: Config) -> None:
         raise ConfigError("batch.bounds must rise and begin above 0")
     if config.loss.gamma <= 0:
         raise ConfigError("loss.gamma must be above 0")
+    if not 0 <= config.loss.dpace_alpha <= 1:
+        raise ConfigError("loss.dpace_alpha must lie within 0 and 1")
+    if len({device.startswith("cuda") for device in (*config.topology.targets, *config.topology.drafters)}) > 1:
+        raise ConfigError("topology: targets and drafters must be of one kind, cpu or cuda")
     if len(config.optim.betas) != 2:
         raise ConfigError("optim.betas must hold two numbers")
     if not config.topology.targets:

@@ -18,6 +18,7 @@ import numpy as np
 
 from trainer.config import Config
 from trainer.data import Ints, open_source
+from trainer.sampler import best_bounds
 from trainer.shape import DrafterShape, drafter_shape, target_shape
 
 USABLE = 0.92
@@ -71,7 +72,7 @@ def plan(config: Config) -> list[DevicePlan]:
 def worst_micro_batch(config: Config, lengths: Ints) -> tuple[int, int]:
     """(sequences, padded length) of the micro-batch that needs most memory among those that the buckets allow."""
     shape = drafter_shape(config, target_shape(config.model.target))
-    edges = [0, *config.batch.bounds, int(lengths.max()) + 1]
+    edges = [0, *(config.batch.bounds or best_bounds(lengths, config.batch.buckets)), int(lengths.max()) + 1]
     worst, found = -1.0, (1, int(lengths.max()))
     for low, high in itertools.pairwise(edges):
         inside = lengths[(lengths >= low) & (lengths < high)]
@@ -87,9 +88,10 @@ def target_parts(config: Config, shape: DrafterShape, rows: int, length: int) ->
     """Bytes of a target that runs `rows` sequences of `length`; its head is the drafter's business."""
     t, context, size = shape.target, rows * length, element_bytes(config, config.topology.targets[0])
     queries, keys = t.heads * t.head_dim, t.kv_heads * t.head_dim
+    layers = t.layers if config.loss.kind == "kl" else shape.taps[-1] + 1
     layer = 4 * t.hidden + queries + 2 * keys + 3 * t.ffn
     return {
-        "target weights": size * (t.embedding_params + (shape.taps[-1] + 1) * t.layer_params),
+        "target weights": float(size * (t.embedding_params + layers * t.layer_params)),
         "target transient": float(context * (size * layer + 12 * t.hidden)),
     }
 
@@ -101,6 +103,7 @@ def drafter_parts(config: Config, shape: DrafterShape, rows: int, length: int) -
     hidden, queries, keys = t.hidden, t.heads * t.head_dim, t.kv_heads * t.head_dim
     slots = config.loss.anchors_per_sequence
     context, drafted = rows * length, rows * slots * shape.block
+    taps = len(shape.taps) + (config.loss.kind == "kl")
     per_draft = size * (6 * hidden + 3 * queries + 4 * t.ffn + 3 * keys)
     per_context = size * 3 * keys
     per_layer = per_draft * drafted + per_context * context
@@ -108,15 +111,17 @@ def drafter_parts(config: Config, shape: DrafterShape, rows: int, length: int) -
     if config.train.checkpoint_layers:
         saved = shape.layers * size * hidden * drafted + per_layer
     co_located = device in config.topology.targets
+    ahead = 1 if config.topology.targets == config.topology.drafters else config.topology.slots
     head = 0 if t.tied else t.embedding_params
+    logits = min(drafted, config.loss.chunk * (shape.block - 1)) * (2 if config.loss.kind == "kl" else 1)
     return {
         "embedding and head": float(size * (head if co_located else head + t.embedding_params)),
         "drafter weights and gradients": float(2 * size * shape.params),
         "optimizer state": float((8 if size == 4 else 12) * shape.params),
-        "features": float(context * (size * len(shape.taps) * hidden + 3 * size * hidden)),
+        "features": float(context * (ahead * size * taps * hidden + 3 * size * hidden)),
         "activations": float(saved),
         "attention scores and masks": attention_bytes(config, shape, rows, length),
-        "logits": float(min(drafted, config.loss.chunk * (shape.block - 1)) * t.vocab * (size + 8)),
+        "logits": float(logits * t.vocab * (size + 8)),
     }
 
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from trainer.attention import Blocks
 from trainer.config import Config
 from trainer.data import MicroBatch, TokenSource, collate
-from trainer.sampler import BucketSampler, cut
+from trainer.sampler import Sampler, cut
 from trainer.shape import DrafterShape
-from trainer.target import Target
+from trainer.target import Frozen, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Ready:
     blocks: Blocks
     labels: Tensor
     valid: Tensor
+    verifier: Tensor | None
+    """[b, N, B-1, hidden] the target's last hidden states by which the slots are judged; None for hard labels"""
 
 
 class Pipeline(Protocol):
@@ -51,26 +54,40 @@ class Pipeline(Protocol):
         """Micro-batches that wait for the drafter, and how many may."""
         ...
 
+    def close(self) -> None:
+        """Ends whatever runs in the background."""
+        ...
+
 
 class CoLocated:
     """Target and drafter on one device, taking turns: nothing is computed ahead."""
 
-    def __init__(self, target: Target, shape: DrafterShape, device: str, work: Iterator[StepBatch]) -> None:
+    def __init__(
+        self, target: Target, frozen: Frozen, shape: DrafterShape, device: str, work: Iterator[StepBatch]
+    ) -> None:
         """`work` are the steps that are left."""
-        self._target, self._shape, self._device, self._work = target, shape, device, work
+        self._target, self._frozen, self._shape, self._device, self._work = target, frozen, shape, device, work
 
     def steps(self) -> Iterator[tuple[StepBatch, Iterator[Ready]]]:
         """See Pipeline."""
         for step in self._work:
-            yield step, (prepare(self._target, self._shape, part, self._device) for part in step.parts)
+            yield step, (self.prepare(part) for part in step.parts)
+
+    def prepare(self, part: MicroBatch) -> Ready:
+        """Runs the target over a micro-batch."""
+        features = self._target.features(torch.from_numpy(part.ids).to(self._device))
+        return drafter_inputs(self._frozen, self._shape, part, features, self._device)
 
     def queue(self) -> tuple[int, int]:
         """See Pipeline: always empty."""
         return 0, 1
 
+    def close(self) -> None:
+        """See Pipeline: nothing runs."""
+
 
 def step_batches(
-    config: Config, source: TokenSource, sampler: BucketSampler, shape: DrafterShape, done: int
+    config: Config, source: TokenSource, sampler: Sampler, shape: DrafterShape, done: int
 ) -> Iterator[StepBatch]:
     """The steps after the first `done`, read and collated when asked for."""
     for number in range(done, config.train.steps):
@@ -81,14 +98,24 @@ def step_batches(
         )
 
 
-def prepare(target: Target, shape: DrafterShape, part: MicroBatch, device: str) -> Ready:
-    """Runs the target over a micro-batch and puts everything that the drafter needs on `device`."""
-    ids, anchors = (torch.from_numpy(array).to(device) for array in (part.ids, part.anchors))
-    tokens = torch.full((*part.anchors.shape, shape.block), shape.mask_token, device=device)
-    tokens[..., 0] = ids.gather(1, anchors)
+def drafter_inputs(frozen: Frozen, shape: DrafterShape, part: MicroBatch, features: Tensor, device: str) -> Ready:
+    """Everything that the drafter needs of a micro-batch, on its `device`, where `features` are already.
+
+    Features that are wider than the taps end with the target's last hidden state, of which the verifier's positions
+    are kept: slot k is judged by what the target says at anchor + k - 1.
+    """
+    tokens = np.full((*part.anchors.shape, shape.block), shape.mask_token, dtype=np.int64)
+    tokens[..., 0] = np.take_along_axis(part.ids, part.anchors, axis=1)
+    taps = len(shape.taps) * shape.target.hidden
+    anchors = torch.from_numpy(part.anchors).to(device)
+    verifier = None
+    if features.shape[-1] > taps:
+        positions = anchors[..., None] + torch.arange(shape.block - 1, device=device)
+        rows = torch.arange(len(anchors), device=device)[:, None, None]
+        verifier = features[rows, positions.clamp(max=features.shape[1] - 1), taps:]
     return Ready(
-        features=target.features(ids),
-        embedded=torch.nn.functional.embedding(tokens.flatten(1), target.embedding),
+        features=features[..., :taps],
+        embedded=torch.nn.functional.embedding(torch.from_numpy(tokens).to(device).flatten(1), frozen.embedding),
         blocks=Blocks(
             anchors=anchors,
             keep=torch.from_numpy(part.keep).to(device),
@@ -97,6 +124,7 @@ def prepare(target: Target, shape: DrafterShape, part: MicroBatch, device: str) 
         ),
         labels=torch.from_numpy(part.labels).to(device),
         valid=torch.from_numpy(part.valid).to(device),
+        verifier=verifier,
     )
 
 

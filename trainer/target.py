@@ -1,12 +1,13 @@
 """The frozen target: its hidden states at the taps, its embedding, its output head.
 
-Only the layers up to the last tap exist. Right padding needs no mask: under causal attention it cannot reach the real
+Right padding needs no mask: under causal attention it cannot reach the real
 tokens before it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,30 +18,56 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 from trainer.shape import DrafterShape, TargetShape
 
 
-class Target:
-    """A frozen Qwen3 body, cut after the last tap, with hooks that keep what the taps say."""
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The target's two matrices that the drafter borrows, on the drafter's device."""
 
-    def __init__(self, model: nn.Module, taps: tuple[int, ...]) -> None:
-        """Takes `model` (a Qwen3ForCausalLM) over, freezes it and drops the layers after the last tap."""
+    embedding: Tensor
+    """[vocab, hidden]"""
+    head: Tensor
+    """[vocab, hidden]; the embedding itself where the target ties them."""
+
+
+class Target:
+    """A frozen Qwen3 body with hooks that keep what the taps say."""
+
+    def __init__(self, model: nn.Module, taps: tuple[int, ...], *, last: bool = False) -> None:
+        """Takes `model` (a Qwen3ForCausalLM) over and freezes it.
+
+        With `last` the final hidden state counts as one more tap; without it the layers after the last tap are dropped.
+        """
         parts: Any = model.requires_grad_(False).eval()
         self._body = parts.model
-        self._body.layers = self._body.layers[: taps[-1] + 1]
-        self._body.norm = nn.Identity()
+        self._last = last
+        if not last:
+            self._body.layers = self._body.layers[: taps[-1] + 1]
+            self._body.norm = nn.Identity()
         self._kept: dict[int, Tensor] = {}
         for tap in taps:
             self._body.layers[tap].register_forward_hook(self._keeper(tap))
         self._taps = taps
-        self.embedding: Tensor = self._body.embed_tokens.weight
-        """[vocab, hidden], frozen; shared with the drafter."""
-        self.head: Tensor = parts.lm_head.weight
-        """[vocab, hidden], frozen; the embedding itself where the target ties them."""
+        self._head: Tensor | None = parts.lm_head.weight
+
+    def lend(self, device: str) -> Frozen:
+        """Embedding and head, moved to `device`; may be called once, for the head is not kept here."""
+        assert self._head is not None
+        embedding: Tensor = self._body.embed_tokens.weight
+        lent = embedding.to(device)
+        head = lent if self._head is embedding else self._head.to(device)
+        self.drop_head()
+        return Frozen(lent, head)
+
+    def drop_head(self) -> None:
+        """Frees the output head: a target that only gives features needs none."""
+        self._head = None
 
     @torch.no_grad()
     def features(self, ids: Tensor) -> Tensor:
-        """[b, S] token ids -> [b, S, taps * hidden]: the outputs of the tapped layers side by side."""
+        """[b, S] token ids -> [b, S, taps * hidden]: the outputs of the tapped layers side by side, in their order."""
         try:
-            self._body(input_ids=ids, attention_mask=None, use_cache=False)
-            return torch.cat([self._kept[tap] for tap in self._taps], dim=-1)
+            output = self._body(input_ids=ids, attention_mask=None, use_cache=False)
+            taps = [self._kept[tap] for tap in self._taps]
+            return torch.cat([*taps, output.last_hidden_state] if self._last else taps, dim=-1)
         finally:
             self._kept.clear()
 
@@ -51,12 +78,15 @@ class Target:
         return keep
 
 
-def load_target(name: str, shape: DrafterShape, device: str, dtype: torch.dtype, seed: int) -> Target:
-    """The target `random:NAME` or that of a folder, ready on `device`."""
+def load_target(
+    name: str, shape: DrafterShape, device: str, dtype: torch.dtype, seed: int, *, last: bool = False
+) -> Target:
+    """The target `random:NAME` or that of a folder, ready on `device`; `last` as in Target."""
     if name.startswith("random:"):
-        return Target(random_qwen3(shape.target, device, dtype, seed, layers=shape.taps[-1] + 1), shape.taps)
+        layers = shape.target.layers if last else shape.taps[-1] + 1
+        return Target(random_qwen3(shape.target, device, dtype, seed, layers=layers), shape.taps, last=last)
     from_pretrained: Any = Qwen3ForCausalLM.from_pretrained
-    return Target(from_pretrained(name, dtype=dtype, attn_implementation="sdpa").to(device), shape.taps)
+    return Target(from_pretrained(name, dtype=dtype, attn_implementation="sdpa").to(device), shape.taps, last=last)
 
 
 def random_qwen3(

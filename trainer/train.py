@@ -18,11 +18,12 @@ from trainer.drafter import Drafter, draft_config
 from trainer.losses import LossSums, loss_sums, weight
 from trainer.metrics import RULE, DeviceMemory, Metrics, StepReport, duration
 from trainer.optim import MasterAdamW
-from trainer.pipeline import CoLocated, Pipeline, Ready, StepBatch, collate_part, prepare, step_batches
-from trainer.sampler import BucketSampler, cut
+from trainer.pipeline import CoLocated, Pipeline, Ready, StepBatch, collate_part, drafter_inputs, step_batches
+from trainer.sampler import cut, open_sampler
 from trainer.shape import drafter_shape, target_shape
 from trainer.signals import Interrupted, Signals
 from trainer.target import Target, fill, load_target
+from trainer.threads import Threaded
 
 
 def train(config: Config, resume: str | None, metrics: Metrics, signals: Signals) -> None:
@@ -76,14 +77,10 @@ class Run:
         )
         self.shape = drafter_shape(config, target_shape(config.model.target))
         self.source = open_source(config, self.shape.target.vocab)
-        self.sampler = BucketSampler(
-            self.source.lengths,
-            bounds=config.batch.bounds,
-            step_tokens=config.step_tokens,
-            seed=config.train.seed,
-        )
+        self.sampler = open_sampler(config, self.source.lengths)
         self._say_data()
-        self.target = self._load_target()
+        self.targets = self._load_targets()
+        self.frozen = self.targets[0][0].lend(self.device)
         self.drafter = self._new_drafter()
         self.optimizer = MasterAdamW(config.optim, self.drafter.named_parameters(), config.train.steps)
         self.root = Path(config.checkpoint.path)
@@ -112,8 +109,9 @@ class Run:
     def warm_up(self) -> None:
         """One small pass, then the memory limit, then the largest micro-batch if so configured."""
         self.metrics.say("Warming up target models...")
-        self._rehearse(smallest(self.shape.block))
-        self.metrics.say(f"  Target 0 on {self.device}: warmed up")
+        for number, (target, device) in enumerate(self.targets):
+            self._rehearse(smallest(self.shape.block), target, device)
+            self.metrics.say(f"  Target {number} on {device}: warmed up")
         headroom = self.config.memory.headroom_bytes
         if headroom:
             limit = memory.limit_address_space(headroom)
@@ -122,7 +120,9 @@ class Run:
             samples = self._worst_micro_batch()
             size = f"{len(samples)} x {int(self.source.lengths[samples[0]])} tokens"
             self.metrics.say(f"Trying the largest micro-batch: {size}")
-            self._rehearse(collate_part(self.config, self.source, self.shape, samples, 0))
+            part = collate_part(self.config, self.source, self.shape, samples, 0)
+            for target, device in self.targets:
+                self._rehearse(part, target, device)
 
     def banner(self) -> None:
         """Prints the configuration as it will be run."""
@@ -142,7 +142,7 @@ class Run:
     def loop(self, signals: Signals) -> None:
         """Trains until the last step; a signal ends it with a checkpoint of the last whole step."""
         work = step_batches(self.config, self.source, self.sampler, self.shape, self.done)
-        pipeline: Pipeline = CoLocated(self.target, self.shape, self.device, work)
+        pipeline = self._open_pipeline(work, signals)
         first, begin = self.done, time.monotonic()
         try:
             for step, ready in pipeline.steps():
@@ -161,6 +161,8 @@ class Run:
                 self.save()
             interruption.step, interruption.path = self.done, str(self.root / f"step_{self.done}")
             raise
+        finally:
+            pipeline.close()
 
     def save(self) -> None:
         """Writes a checkpoint of the last whole step."""
@@ -201,7 +203,15 @@ class Run:
             ready.blocks,
             checkpoint_layers=self.config.train.checkpoint_layers,
         )
-        sums = loss_sums(self.config.loss, hidden, self.target.head, ready.labels, ready.valid, ready.blocks.keep)
+        sums = loss_sums(
+            self.config.loss,
+            hidden,
+            self.frozen.head,
+            ready.labels,
+            ready.valid,
+            ready.blocks.keep,
+            ready.verifier,
+        )
         (sums.numerator / denominator).backward()  # type: ignore[no-untyped-call]
         return sums
 
@@ -251,19 +261,45 @@ class Run:
     def _say_data(self) -> None:
         lengths = self.source.lengths
         self.metrics.say(f"Data: {len(lengths)} samples, {lengths.sum() / 1e6:.2f}M tokens, longest {lengths.max()}")
-        for line in self.sampler.histogram():
+        for line in self.sampler.report():
             self.metrics.say(line)
-        self.metrics.say(f"Padding efficiency: {100 * self.sampler.padding_efficiency():.1f}%")
 
-    def _load_target(self) -> Target:
-        config = self.config
+    def _load_targets(self) -> list[tuple[Target, str]]:
+        """One replica on each target's device; all but the first without their head, which the drafter borrows."""
+        config, loaded = self.config, []
         self.metrics.say(f"Loading {len(config.topology.targets)} target models...")
-        self.metrics.say(f"  Target 0 on {self.device}...")
-        began = time.monotonic()
-        target = load_target(config.model.target, self.shape, self.device, self.dtype, config.train.seed)
-        size = device_memory(self.device).allocated_bytes / 1e9
-        self.metrics.say(f"    Loaded in {time.monotonic() - began:.1f}s, mem={size:.1f} GB")
-        return target
+        for number, device in enumerate(config.topology.targets):
+            self.metrics.say(f"  Target {number} on {device}...")
+            began = time.monotonic()
+            target = load_target(
+                config.model.target,
+                self.shape,
+                device,
+                self.dtype,
+                config.train.seed,
+                last=config.loss.kind == "kl",
+            )
+            if number:
+                target.drop_head()
+            loaded.append((target, device))
+            size = device_memory(device).allocated_bytes / 1e9
+            self.metrics.say(f"    Loaded in {time.monotonic() - began:.1f}s, mem={size:.1f} GB")
+        return loaded
+
+    def _open_pipeline(self, work: Iterator[StepBatch], signals: Signals) -> Pipeline:
+        if self.config.topology.targets == self.config.topology.drafters:
+            return CoLocated(self.targets[0][0], self.frozen, self.shape, self.device, work)
+        return Threaded(
+            self.targets,
+            self.frozen,
+            self.shape,
+            self.device,
+            work,
+            slots=self.config.topology.slots,
+            stall_s=self.config.topology.stall_s,
+            check=signals.check,
+            say=self.metrics.say,
+        )
 
     def _new_drafter(self) -> Drafter:
         self.metrics.say("Creating 1 drafter model(s)...")
@@ -274,15 +310,16 @@ class Run:
         self.metrics.say(f"  Drafter 0 on {self.device}: {count / 1e6:.1f}M trainable params")
         return drafter
 
-    def _rehearse(self, part: MicroBatch) -> None:
+    def _rehearse(self, part: MicroBatch, target: Target, device: str) -> None:
         """Forward and backward over a micro-batch, without an update."""
-        self.micro_step(prepare(self.target, self.shape, part, self.device), 1.0)
+        features = target.features(torch.from_numpy(part.ids).to(device)).to(self.device)
+        self.micro_step(drafter_inputs(self.frozen, self.shape, part, features, self.device), 1.0)
         self.optimizer.skip()
 
     def _worst_micro_batch(self) -> tuple[int, ...]:
         pieces = (
             piece
-            for _, group in self.sampler.groups(0)
+            for group in self.sampler.groups(0)
             for piece in cut(group.tolist(), self.source.lengths, self.config.batch.tokens)
         )
         return max(pieces, key=lambda piece: self._predicted(len(piece), int(self.source.lengths[piece[0]])))

@@ -23,6 +23,7 @@ max_length = 96
 vocabulary = 32
 [batch]
 tokens = 256
+sampler = "buckets"
 bounds = [50, 80]
 worst_first = false
 [loss]

@@ -124,7 +124,9 @@ def test_hooks_equal_the_hidden_states_of_the_whole_model(shape: DrafterShape) -
     target = Target(random_qwen3(shape.target, "cpu", torch.float32, 0, layers=6), shape.taps)
     expected = torch.cat([states[tap + 1] for tap in shape.taps], dim=-1)
     assert torch.equal(target.features(ids), expected)
-    assert torch.equal(target.head, whole.lm_head.weight)
+    assert torch.equal(target.lend("cpu").head, whole.lm_head.weight)
+    final = Target(random_qwen3(shape.target, "cpu", torch.float32, 0), shape.taps, last=True)
+    assert torch.equal(final.features(ids), torch.cat([expected, states[-1]], dim=-1))
 
 
 def test_right_padding_does_not_reach_real_tokens(shape: DrafterShape) -> None:
@@ -140,4 +142,5 @@ def test_a_tied_target_lends_its_embedding_as_head() -> None:
 
     tied = replace(target_shape("random:tiny"), tied=True)
     target = Target(random_qwen3(tied, "cpu", torch.float32, 0, layers=2), (1,))
-    assert target.head is target.embedding
+    lent = target.lend("cpu")
+    assert lent.head is lent.embedding

@@ -27,7 +27,7 @@ def one_step(make_config: MakeConfig, *overrides: str) -> Step:
     config = make_config(*DATA, *overrides)
     run = Run(config, Metrics(""))
     batches: Iterator = step_batches(config, run.source, run.sampler, run.shape, 0)
-    step, ready = next(CoLocated(run.target, run.shape, "cpu", batches).steps())
+    step, ready = next(CoLocated(run.targets[0][0], run.frozen, run.shape, "cpu", batches).steps())
     weights = [weight(config.loss, part.valid) for part in step.parts]
     sums: list[LossSums] = [run.micro_step(part, sum(weights)).detached() for part in ready]
     gradients = {name: parameter.grad for name, parameter in run.drafter.named_parameters()}
@@ -64,12 +64,20 @@ def test_a_step_is_the_same(make_config: MakeConfig, reference: Step, overrides:
         torch.testing.assert_close(gradients[name], expected, rtol=0, atol=1e-5, msg=name)
 
 
+@pytest.mark.parametrize("kind", ["dpace", "kl"])
+def test_a_step_of_the_other_objectives_is_the_same(make_config: MakeConfig, kind: str) -> None:
+    expected = one_step(make_config, f"loss.kind={kind}", "loss.chunk=4096")
+    found = one_step(make_config, f"loss.kind={kind}", "loss.chunk=5", "batch.tokens=128", "optim.accumulate=8")
+    assert found[0] == pytest.approx(expected[0], abs=1e-5)
+    for name, gradient in expected[1].items():
+        torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=1e-5, msg=name)
+
+
 def test_local_denominators_would_be_noticed(make_config: MakeConfig, reference: Step) -> None:
     config = make_config(*DATA, "batch.tokens=128", "optim.accumulate=8")
     run = Run(config, Metrics(""))
-    step, ready = next(
-        CoLocated(run.target, run.shape, "cpu", step_batches(config, run.source, run.sampler, run.shape, 0)).steps()
-    )
+    batches = step_batches(config, run.source, run.sampler, run.shape, 0)
+    step, ready = next(CoLocated(run.targets[0][0], run.frozen, run.shape, "cpu", batches).steps())
     for host, part in zip(step.parts, ready, strict=True):
         run.micro_step(part, weight(config.loss, host.valid) * len(step.parts))
     worst = max(

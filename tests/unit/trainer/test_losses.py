@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainer.config import LossConfig, OptimConfig  # noqa: E402
-from trainer.losses import decay, loss_sums, weight  # noqa: E402
+from trainer.losses import acceptance_weights, decay, loss_sums, weight  # noqa: E402
 from trainer.optim import MasterAdamW, learning_rate  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -79,3 +79,31 @@ def test_masters_of_half_precision_weights_take_small_steps() -> None:
     assert optimizer.state()["master.w"].mean().item() == pytest.approx(1 - 30e-4, abs=1e-5)
     assert weight_16.dtype == torch.bfloat16
     assert weight_16.max() < 1
+
+
+def test_acceptance_weights_against_their_definition() -> None:
+    words = torch.Generator().manual_seed(0)
+    right, valid = torch.rand(6, 4, generator=words), torch.rand(6, 4, generator=words) < 0.8
+    found = acceptance_weights(right, valid, 0.5)
+    for row in range(6):
+        for j in range(4):
+            expected, product = 0.0, 1.0
+            for m in range(4):
+                product *= (0.5 * right[row, m].item() + 0.5) if valid[row, m] else 0.0
+                expected += product if m >= j else 0.0
+            assert found[row, j].item() == pytest.approx(expected if valid[row, j] else 0.0, abs=1e-6)
+
+
+def test_divergence_is_torchs_and_vanishes_where_both_agree() -> None:
+    config = LossConfig(kind="kl", gamma=4.0, chunk=2)
+    words = torch.Generator().manual_seed(0)
+    hidden, head = torch.randn(1, 3 * 4, 8, generator=words), torch.randn(11, 8, generator=words)
+    verifier = torch.randn(1, 3, 3, 8, generator=words)
+    labels, valid, keep = torch.zeros(1, 3, 3, dtype=torch.long), torch.ones(1, 3, 3).bool(), torch.ones(1, 3).bool()
+    guessed = (hidden.view(1, 3, 4, 8)[:, :, 1:] @ head.T).log_softmax(-1)
+    wanted = (verifier @ head.T).log_softmax(-1)
+    each = torch.nn.functional.kl_div(guessed, wanted, log_target=True, reduction="none").sum(-1)
+    found = loss_sums(config, hidden, head, labels, valid, keep, verifier).numerator
+    torch.testing.assert_close(found, (each * decay(3, 4.0)).sum())
+    same = hidden.view(1, 3, 4, 8)[:, :, 1:]
+    assert loss_sums(config, hidden, head, labels, valid, keep, same).numerator.abs() < 1e-5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from trainer.config import load
 from trainer.data import GeneratedTokens, collate, draw, draw_anchors, open_source
-from trainer.sampler import BucketSampler, cut
+from trainer.sampler import BucketSampler, Sampler, WindowSampler, best_bounds, cut, open_sampler
 from trainer.shape import target_shape
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "examples" / "dflash-cpu.toml"
@@ -20,10 +21,16 @@ def sampler(step_tokens: int = 1000, seed: int = 1) -> BucketSampler:
     return BucketSampler(LENGTHS, bounds=[64, 128], step_tokens=step_tokens, seed=seed)
 
 
+def window(lengths: np.ndarray = LENGTHS, seed: int = 1, size: int = 64) -> WindowSampler:
+    return WindowSampler(lengths, bounds=[64, 128], step_tokens=1000, seed=seed, window=size)
+
+
 @pytest.mark.parametrize("epoch", [0, 1, 5])
-def test_every_sample_once_an_epoch(epoch: int) -> None:
-    seen = np.concatenate([group for _, group in sampler().groups(epoch)])
+@pytest.mark.parametrize("one", [sampler(), window()], ids=["buckets", "window"])
+def test_every_sample_once_an_epoch(one: Sampler, epoch: int) -> None:
+    seen = np.concatenate(one.groups(epoch))
     assert sorted(seen) == list(range(len(LENGTHS)))
+    assert all(len(group) == 1 or len(group) * LENGTHS[group].max() <= 1000 for group in one.groups(epoch))
 
 
 def test_steps_run_through_the_epochs() -> None:
@@ -34,19 +41,51 @@ def test_steps_run_through_the_epochs() -> None:
     assert drawn[size + 1] == sampler().step(size + 1)
 
 
-def test_a_step_stays_within_its_tokens_and_its_bucket() -> None:
+def test_a_step_stays_within_its_bucket() -> None:
     one = sampler()
-    for bucket, group in one.groups(0):
-        lengths = LENGTHS[group]
-        assert len(group) == 1 or len(group) * lengths.max() <= 1000
-        assert one.edges[bucket] <= lengths.min()
-        assert lengths.max() < one.edges[bucket + 1]
+    for group in one.groups(0):
+        buckets = np.searchsorted(one.edges, LENGTHS[group], side="right")
+        assert len(set(buckets)) == 1
+
+
+def test_windows_waste_less_and_mix() -> None:
+    lengths = GeneratedTokens("20000xlognormal(2600,0.9)", max_length=8192, vocabulary=32, seed=0).lengths
+    settings = {"step_tokens": 65536, "seed": 0}
+    buckets = BucketSampler(lengths, bounds=[512, 1024, 1728, 2432, 4096], **settings)
+    windows = WindowSampler(lengths, bounds=[], window=2048, **settings)
+    assert 75 < percent(buckets, "Padding efficiency") < 82
+    assert percent(windows, "Padding efficiency") > 95
+    assert percent(windows, "Mixing") < 10
+
+
+def percent(one: Sampler, name: str) -> float:
+    (line,) = [line for line in one.report() if line.startswith(name)]
+    return float(line.split()[len(name.split())].rstrip("%"))
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 3, 4])
+def test_best_bounds_against_every_choice(buckets: int) -> None:
+    lengths = np.concatenate([draw(60, seed) % np.uint64(640) for seed in range(3)]).astype(np.int64) + 1
+
+    def padded(edges: tuple[int, ...]) -> int:
+        ends = [*(edge - 1 for edge in edges), -(-int(lengths.max()) // 64) * 64]
+        return sum(min(end for end in ends if end >= length) for length in lengths.tolist())
+
+    every = (
+        choice
+        for count in range(buckets)
+        for choice in itertools.combinations(range(65, int(lengths.max()), 64), count)
+    )
+    assert padded(best_bounds(lengths, buckets)) == min(map(padded, every))
+    assert len(best_bounds(lengths, buckets)) == buckets - 1
 
 
 def test_epochs_and_seeds_differ() -> None:
-    order = [group.tolist() for _, group in sampler().groups(0)]
-    assert order != [group.tolist() for _, group in sampler().groups(1)]
-    assert order != [group.tolist() for _, group in sampler(seed=2).groups(0)]
+    for make in (sampler, window):
+        order = [group.tolist() for group in make().groups(0)]
+        assert order == [group.tolist() for group in make().groups(0)]
+        assert order != [group.tolist() for group in make().groups(1)]
+        assert order != [group.tolist() for group in make(seed=2).groups(0)]
 
 
 def test_cut_keeps_all_samples_below_the_limit() -> None:
@@ -58,9 +97,9 @@ def test_cut_keeps_all_samples_below_the_limit() -> None:
 
 
 def test_histogram_lines() -> None:
-    lines = sampler().histogram()
+    lines = sampler().report()
     assert lines[0].startswith("  Bucket 0 [0,64):       4 batches (")
-    assert lines[-1].startswith("  Bucket 2 [128,901):")
+    assert lines[2].startswith("  Bucket 2 [128,901):")
 
 
 def test_draws_are_fixed_by_their_names() -> None:
@@ -110,9 +149,7 @@ def test_generated_lengths_follow_the_recipe() -> None:
 def test_the_long_batch_of_the_cpu_example_comes_after_the_second_checkpoint() -> None:
     config = load(EXAMPLE)
     source = open_source(config, target_shape(config.model.target).vocab)
-    one = BucketSampler(
-        source.lengths, bounds=config.batch.bounds, step_tokens=config.step_tokens, seed=config.train.seed
-    )
+    one = open_sampler(config, source.lengths)
     longest = [int(source.lengths[list(one.step(n).samples)].max()) for n in range(config.train.steps)]
     first = longest.index(8192) + 1
     assert first == 6
