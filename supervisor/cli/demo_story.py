@@ -29,7 +29,7 @@ class Story:
         """`say` prints one line."""
         self._say = say
         self._step: tuple[int, int | None] | None = None
-        self._last = ""
+        self._said: set[tuple[int | None, str]] = set()
         self.seq = 0
         """The number of the last event told."""
 
@@ -39,11 +39,11 @@ class Story:
         for event in sorted(events, key=lambda one: (one.at, one.type is not EventType.ATTEMPT_ENDED)):
             self.seq = max(self.seq, event.seq)
             words = sentence_of(event)
-            # A verdict and the decision over it often share a sentence.
-            if event.type in _TOLD and words and words != self._last:
+            # A verdict is told again once it is final, and a decision often shares its sentence.
+            if event.type in _TOLD and words and (event.attempt, words) not in self._said:
                 who = f"attempt {event.attempt}" if event.attempt else run.name
                 self._say(f"{event.at.astimezone():%H:%M:%S}  {who}: {words}")
-                self._last = words
+                self._said.add((event.attempt, words))
         self._tell_step(run)
 
     def end(self, run: Run) -> None:

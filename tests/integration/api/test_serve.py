@@ -61,7 +61,7 @@ def test_its_life_as_systemd_sees_it(serving, data, tmp_path, monkeypatch, capsy
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "n"))
         monkeypatch.setenv("WATCHDOG_USEC", "60000000")
         first = serving()
-        told = [listening.recv(4096).decode() for _ in range(3)]
+        told = {listening.recv(4096).decode() for _ in range(2)}
         address = (data / "address").read_text().strip()
         assert f"READY=1\nSTATUS=Serving {address}" in told
         assert "WATCHDOG=1" in told
