@@ -13,7 +13,7 @@ import re2
 from supervisor.diagnosis.alive import judge_life, resume_failure
 from supervisor.diagnosis.ended import judge_end, judge_failure, judge_loss
 from supervisor.diagnosis.ending import Ending
-from supervisor.diagnosis.fold import fold_log, fold_metrics
+from supervisor.diagnosis.fold import fold_log, fold_metrics, read_passed
 from supervisor.diagnosis.progress import RANKS, leading, summary
 from supervisor.diagnosis.sensors import SETTLED_S, Sensors, fold_devices
 from supervisor.diagnosis.signatures import library
@@ -130,6 +130,7 @@ def _view(state: State, spec: Spec, seen: Observation, context: AttemptContext, 
     # An unfinished line that was there before is no new sign of life.
     printed_at = state.last_output_at if state.last_output_at is not None else at
     fold_log(state, list(unfinished(state.log, context.columns)), library(), spec.progress, printed_at)
+    read_passed(state)
     fold_metrics(state, list(unfinished(state.metrics)), printed_at)
     ended_at = seen.exit.at_unix_s if seen.exit is not None else None
     settled = context.single_look or (ended_at is not None and seen.at_unix_s - ended_at >= SETTLED_S)

@@ -7,13 +7,16 @@ from itertools import islice
 from supervisor.diagnosis.figures import figures_of, oom_figures
 from supervisor.diagnosis.metrics import take_event
 from supervisor.diagnosis.progress import is_skipped, note_total, own_reader, read, take
-from supervisor.diagnosis.readings import NOT_TOLD, push, take_loss
+from supervisor.diagnosis.readings import NOT_TOLD, SPARSE_AFTER, names_not_finite, push, take_loss
 from supervisor.diagnosis.signatures import Library, Signature
 from supervisor.diagnosis.state import MAX_OPEN_HITS, MAX_PAST_HITS, Hit, State, short
 from supervisor.diagnosis.text import Line, split_prefix
 
 RECENT_LINES = 6
 BATCH_LINES = 256
+SPARSE = 8
+SAME_HEAD = 5
+MAX_PASSED_CHARS = 640
 MAX_LINE_CHARS = 400
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
 _FRAME = re.compile(
@@ -69,9 +72,17 @@ def _fold_line(
 ) -> None:
     """`library` is None where a fast look found nothing in the line that any signature or traceback asks for."""
     if library is None and not state.trace.open:
+        if read_own is None and _passes(state, text):
+            state.passed += 1
+            state.passed_line = (text[:MAX_PASSED_CHARS], at)
+            return
+        if text[:SAME_HEAD] == state.progress_line[:SAME_HEAD]:
+            state.passed_line = None  # what comes now tells more than what was passed over
+        read_passed(state)
         if not _fold_progress(state, text, read_own, at):
             _plain_line(state, number, text)
         return
+    read_passed(state)
     moved = "%|" in text and _fold_progress(state, text, read_own, at)
     found = library.match(text, state.recent) if library is not None and not _ECHO.search(text) else []
     for signature in found:
@@ -90,6 +101,25 @@ def _fold_line(
         _plain_line(state, number, text)
         return
     state.recent = [*state.recent, text[:MAX_LINE_CHARS]][-RECENT_LINES:]
+
+
+def read_passed(state: State) -> None:
+    """Read the line of progress that was passed over last: it stands before whatever comes now."""
+    if state.passed_line is not None:
+        text, at = state.passed_line
+        state.passed_line = None
+        _fold_progress(state, text, None, at)
+
+
+def _passes(state: State, text: str) -> bool:
+    """Whether a line may be passed over: a long log repeats itself, and every eighth line of progress tells enough."""
+    return (
+        state.progress_events > SPARSE_AFTER
+        and state.passed % SPARSE < SPARSE - 1
+        and not state.open
+        and text[:SAME_HEAD] == state.progress_line[:SAME_HEAD]
+        and not names_not_finite(text)
+    )
 
 
 def _plain_line(state: State, number: int | None, text: str) -> None:
@@ -116,11 +146,12 @@ def _fold_progress(state: State, text: str, read_own: object, at: float) -> bool
             return take_loss(state.series, text[:640])
         return False
     state.reader = reading.reader
+    lines_since, state.passed = state.passed + 1, 0
     if "metrics" in state.counters and reading.kind != "own":
         # The metrics file counts; the log's lines are signs of life only.
         state.last_moved_at = at
         return True
-    if take(state, reading, text, at):
+    if take(state, reading, text, at, lines_since):
         progressed(state, at)
     return True
 

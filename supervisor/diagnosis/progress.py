@@ -134,8 +134,8 @@ def own_reader(pattern: str) -> Callable[[str], tuple[Reading, float | None] | N
     return read_own
 
 
-def take(state: State, reading: Reading, text: str, at: float) -> bool:
-    """Take a reading into the state; True where it is completed progress."""
+def take(state: State, reading: Reading, text: str, at: float, lines: int = 1) -> bool:
+    """Take a reading into the state; True where it is completed progress. `lines`: how many lines of it there were."""
     table = readers()
     if reading.kind == "bar":
         if reading.label and table.loading.search(reading.label):
@@ -147,7 +147,7 @@ def take(state: State, reading: Reading, text: str, at: float) -> bool:
         if _is_second_bar(state, reading):
             _move(state, reading, at, "evaluating")
             return False
-    advanced = _advance(state, reading)
+    advanced = _advance(state, reading, lines)
     if not advanced:
         return False
     state.last_moved_at = at
@@ -238,7 +238,7 @@ def _move(state: State, reading: Reading, at: float, phase: str) -> None:
             state.phase = "training" if reading.total == reading.value and state.progress_events else phase
 
 
-def _advance(state: State, reading: Reading) -> bool:
+def _advance(state: State, reading: Reading, lines: int) -> bool:
     counter = state.counters.get(reading.kind)
     if counter is None:
         counter = state.counters[reading.kind] = Counter()
@@ -264,7 +264,7 @@ def _advance(state: State, reading: Reading) -> bool:
             counter.value = reading.value
             return reading.value > 0 and reading.kind != "bar"
     else:
-        counter.stride = reading.value - before if before >= 0 else counter.stride
+        counter.stride = (reading.value - before) / lines if before >= 0 else counter.stride
     counter.events += 1
     return True
 

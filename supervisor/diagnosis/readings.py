@@ -12,14 +12,15 @@ MEMORY_POINTS = 32
 WARM_UP_EVENTS = 2
 """Progress lines whose step time says nothing yet: compilation, allocation, first reads."""
 SPARSE_AFTER = 512
-"""From this many progress lines on, only every eighth is read in full: a long log is read in linear, small time."""
+"""From this many progress lines on, only every eighth is read: a long log repeats itself."""
 NOT_FINITE = float("nan")
 NOT_TOLD = -1.0
 
 _VALUE = r"(?P<value>(?:nan|-?inf(?:inity)?)(?!\w)|[+-]?\d[\d,]{0,40}(?:\.\d{0,20})?(?:[eE][+-]?\d{1,4})?)"
 _AFTER_LOSS = re.compile(r"""(?i)(?:/\w{1,20}){0,3}["']?\s{0,8}(?:::?|=)?\s{0,8}["']?""" + _VALUE)
 _AFTER_NORM = re.compile(r"""(?i)["']?\s{0,8}[:=]{0,2}\s{0,8}["']?""" + _VALUE)
-_TRAINING_LOSS = re.compile(r"(?:^|[^\w-])(?:[\w.]{0,40}/)?(?:train[_ ]?|lm |total[_ ]?|step_)?$")
+_TRAINING_LOSS = frozenset({"", "train", "train_", "total", "total_", "step_"})
+"""What may stand directly before the word loss."""
 _STEP_TIME = re.compile(
     r"(?i)(?:iter_time|step_time|batch_time|elapsed time per iteration \(ms\)|ms/batch|(?<!\w)time)\b"
     r"[\s:=(]{0,4}(?P<told>\d{1,9}\.\d{1,9})\)? ?(?P<unit>ms|s)?"
@@ -45,8 +46,6 @@ def take_readings(state: State, text: str) -> None:
         return
     state.progress_line = text
     series = state.series
-    if state.progress_events > SPARSE_AFTER and state.progress_events % 8 and not _names_not_finite(text):
-        return
     take_loss(series, text)
     seconds = _step_seconds(text)
     if seconds is not None and state.progress_events > WARM_UP_EVENTS:
@@ -110,17 +109,26 @@ def push(values: list[float], value: float, limit: int) -> None:
         del values[0]
 
 
-def _names_not_finite(text: str) -> bool:
+def names_not_finite(text: str) -> bool:
+    """A value in the line may be nan or inf."""
     return "nan" in text.replace("nan iterations", "") or "inf" in text
 
 
 def _loss(text: str) -> float | None:
     for place in _places(text, "oss"):
-        if place and text[place - 1] in "lL" and _TRAINING_LOSS.search(text, max(0, place - 60), place - 1):
+        if place and text[place - 1] in "lL" and _is_training_loss(text[max(0, place - 40) : place - 1]):
             match = _AFTER_LOSS.match(text, place + 3)
             if match is not None:
                 return _value(match["value"])
     return None
+
+
+def _is_training_loss(before: str) -> bool:
+    start = len(before)
+    while start and (before[start - 1].isalnum() or before[start - 1] in "_.-/"):
+        start -= 1
+    word = before[start:].lower()
+    return word in _TRAINING_LOSS or word.endswith("/")
 
 
 def _norm(text: str) -> float | None:

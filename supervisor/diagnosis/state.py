@@ -120,6 +120,10 @@ class State:
     last_line: tuple[int | None, str] | None = None
     progress_line: str = ""
     """The latest line of progress."""
+    passed: int = 0
+    """How many lines of progress were passed over since the last that was read."""
+    passed_line: tuple[str, float] | None = None
+    """The latest of them, and when it was seen."""
     reader: int | None = None
     """Which of the progress readers read the last one; it is asked first."""
     trace: Trace = field(default_factory=Trace)

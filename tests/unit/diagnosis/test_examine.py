@@ -225,3 +225,22 @@ def test_time_is_a_value() -> None:
     first = examine(spec(), None, seen, moment(100), context=context())
     again = examine(spec(), None, seen, moment(100) + timedelta(days=400), context=context())
     assert first.state == again.state
+
+
+LONG = (steps(1, 603) + "INFO chatter\r\n" + steps(604, 640) + OOM + steps(641, 643)).encode()
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.integers(len(LONG) - 6000, len(LONG)), max_size=5))
+def test_lines_that_are_passed_over_change_nothing_wherever_the_log_is_cut(cuts: list[int]) -> None:
+    whole, cut = folded(LONG, [], code=1), folded(LONG, cuts, code=1)
+    assert _without_last(cut[0]) == _without_last(whole[0])
+    assert cut[1:] == whole[1:]
+    assert whole[2] == 643
+
+
+def test_the_latest_step_of_a_long_log_is_told_and_a_root_after_it_stands() -> None:
+    running = examined(look(steps(1, 701)))
+    assert (running.last_step, running.first_step, running.progress.loss) == (701, 1, 3.299)
+    assert examined(look(steps(1, 701) + OOM, record=ended(1))).verdict.cause == "gpu_oom"
+    assert examined(look(steps(1, 701, total=701), record=ended(0))).verdict.cause == "finished"
