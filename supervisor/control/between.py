@@ -34,6 +34,8 @@ def next_plan(record: RunRecord, now: datetime, *, code_now: Code | None = None)
 
 def asked_plan(record: RunRecord, request: Request) -> Restart:
     """The launch that a person asked for: from the newest whole checkpoint, with the turns that stand and the asked."""
+    if not record.run.attempts:
+        return Restart(sentence=request.why or "First launch.", hypothesis=FIRST_HYPOTHESIS, overrides=request.overrides)
     plan = _again(record, request.why or f"{request.by} asked for it.")
     if not request.overrides:
         return plan

@@ -85,6 +85,8 @@ def create(
             "updated_ms": now_ms,
             "version": 1,
             "token": 0,
+            # Whoever made the run asked for its first attempt, and is named in it.
+            "request": noun_text(Request(kind="start", by=by, requested_at=now)),
             "spec": _spec_text(spec),
             "raw": raw_text,
             "idempotency_key": idempotency_key,

@@ -18,6 +18,8 @@ pytest.importorskip("torch")
 pytestmark = [pytest.mark.lxc, pytest.mark.torch]
 REPOSITORY = Path(__file__).parents[2]
 TRAIN = f"{sys.executable} -m trainer train --config {{config}} --set metrics.path={{attempt}}/metrics.jsonl"
+LIMIT_BYTES = 640 * 1024**2
+"""Under it a chunk of 128 is killed and one of 64 is not."""
 TRAINED_S = 600.0
 """Two attempts on two busy cores."""
 EXAMPLE = REPOSITORY / "deploy" / "examples" / "dflash-cpu.toml"
@@ -97,3 +99,18 @@ def test_out_of_memory_is_corrected_resumed_and_finished(
     assert acted["cause"] == "host_alloc_failed"
     assert acted["turns"] == [{"key": "config.attention.sdpa_chunk", "from": 128, "to": 64}]
     assert acted["run"]["name"] == "drafter"
+
+
+@pytest.mark.parametrize("lxc", [LIMIT_BYTES], indirect=True)
+def test_a_kill_by_the_kernel_is_proved_corrected_and_finished(daemon: Daemon, container_place: Place) -> None:
+    place = container_place
+    daemon.post("runs", dflash(place, "drafter", command=f"{TRAIN} --set memory.headroom_bytes=0"))
+    run = daemon.ended("drafter", deadline_s=TRAINED_S)
+    assert run["state"] == "finished", run
+    first, second = run["attempts"]
+    assert first["outcome"] == {"cause": "host_oom", "retry": "corrected"}
+    assert first["exit"]["oom_kills"] >= 1, "the kernel's own counter proves it"
+    assert (first["exit"]["signal"], first["exit"]["code"]) in (("SIGKILL", None), (None, 137))
+    assert second["correction"]["turns"] == [{"key": "config.attention.sdpa_chunk", "from": 128, "to": 64}]
+    assert second["first_step"] == second["resumed_from"] + 1
+    assert second["receipt"]["helped"] is True

@@ -175,6 +175,9 @@ class ModelNode:
         for _ in range(STEPS_A_CHECK):
             if not process.alive:
                 return
+            if process.step >= process.total:
+                self._end(process, 0, b"training finished\r\n")
+                return
             if process.step + 1 == 6 and process.size > self.fits:
                 self._end(process, 1, OOM + OOM_TAIL)
                 return
@@ -183,8 +186,6 @@ class ModelNode:
             if process.step % CHECKPOINT_EVERY == 0:
                 found = Checkpoint(step=process.step, path=f"out/step_{process.step}", complete=True)
                 self.checkpoints = [one for one in self.checkpoints if one.step != found.step] + [found]
-            if process.step == process.total:
-                self._end(process, 0, b"training finished\r\n")
 
     def _end(self, process: Process, code: int, words: bytes, *, key: bool = False) -> None:
         process.log += words

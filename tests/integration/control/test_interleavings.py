@@ -2,17 +2,18 @@
 
 import asyncio
 import contextlib
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.model.errors import Conflict
 from supervisor.model.reading import parse_spec
-from supervisor.model.run import ENDED, Call, RunState
+from supervisor.model.run import ENDED, Call, Run, RunState
 from supervisor.store.records import Change, Request, RunRecord
 from supervisor.store.store import Store
 from tests.integration.control.model_node import Clock, Killed, ModelNode
@@ -60,32 +61,52 @@ class MortalStore:
             raise Killed
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@dataclass
+class World:
+    """One store for many lives: opening one costs more than living."""
+
+    runner: asyncio.Runner
+    store: Store
+    lives: int = 0
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with asyncio.Runner() as runner:
+        store = runner.run(Store.open(tmp_path_factory.mktemp("store")))
+        yield World(runner, store)
+        runner.run(store.close())
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(kills=kills, people=people)
+@example(kills=[(1, False, True)], people=[(2, "stop")])  # launched, not confirmed, then stopped
+@example(kills=[(1, False, False)], people=[(2, "stop")])  # not launched, then stopped
+@example(kills=[(1, True, True)], people=[(3, "restart")])  # confirmed, killed, then restarted
+@example(kills=[(0, True, True), (0, False, True)], people=[(4, "stop"), (2, "start")])
 def test_never_two_alive_never_a_lost_stop(
-    kills: list[tuple[int, bool, bool]], people: list[tuple[int, Call | str]]
+    world: World, kills: list[tuple[int, bool, bool]], people: list[tuple[int, Call | str]]
 ) -> None:
-    asyncio.run(_lived(kills, people))
+    world.lives += 1
+    world.runner.run(_lived(world.store, f"life-{world.lives}", kills, people))
 
 
-async def _lived(kills: list[tuple[int, bool, bool]], people: list[tuple[int, Call | str]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        real = await Store.open(Path(folder))
-        try:
-            clock = Clock()
-            node = ModelNode(clock)
-            store = MortalStore(real)
-            record = await real.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
-            run_id = record.run.id
-            stopped = False
-            lives = list(kills)
-            for pause, call in [*people, (0, "")]:
-                await _daemons(store, node, clock, run_id, lives, turns=pause)
-                stopped = await _asked(real, node, clock, run_id, call, stopped)
-            await _daemons(store, node, clock, run_id, lives, turns=400)
-            await _hold(real, node, run_id, stopped=stopped)
-        finally:
-            await real.close()
+async def _lived(
+    real: Store, name: str, kills: list[tuple[int, bool, bool]], people: list[tuple[int, Call | str]]
+) -> None:
+    clock = Clock()
+    node = ModelNode(clock)
+    store = MortalStore(real)
+    data = {**SPEC, "name": name}
+    record = await real.create_run(parse_spec(data), data, by="test", now=clock())
+    run_id = record.run.id
+    stopped = False
+    lives = list(kills)
+    for pause, call in [*people, (0, "")]:
+        await _daemons(store, node, clock, run_id, lives, turns=pause)
+        stopped = await _asked(real, node, clock, run_id, call, stopped)
+    await _daemons(store, node, clock, run_id, lives, turns=400)
+    await _hold(real, node, run_id, stopped=stopped)
 
 
 async def _daemons(
@@ -167,30 +188,25 @@ async def _hold(store: Store, node: ModelNode, run_id: str, *, stopped: bool) ->
                 break
             since = piece.next_offset
         assert stored == process.log, f"attempt {number}'s log"
-    numbers = [event.seq for event in await store.events(after=0, limit=10_000)]
-    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    numbers = [event.seq for event in await store.events(after=0, limit=1_000_000)]
+    assert numbers == list(range(1, 1 + len(numbers)))
 
 
-def test_out_of_memory_is_corrected_without_anybody() -> None:
-    async def story() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            store = await Store.open(Path(folder))
-            try:
-                clock = Clock()
-                node = ModelNode(clock)
-                record = await store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
-                await _daemons(MortalStore(store), node, clock, record.run.id, [], turns=200)
-                run = (await store.load_run(record.run.id)).run
-                assert run.state is RunState.FINISHED
-                assert [attempt.outcome.cause for attempt in run.attempts if attempt.outcome] == [
-                    "host_alloc_failed",
-                    "finished",
-                ]
-                assert run.attempts[1].resumed_from == 4
-                assert run.attempts[1].first_step == 5
-                assert run.attempts[1].receipt is not None
-                assert run.attempts[1].receipt.helped is True
-            finally:
-                await store.close()
+def test_out_of_memory_is_corrected_without_anybody(world: World) -> None:
+    async def story() -> Run:
+        clock = Clock()
+        node = ModelNode(clock)
+        record = await world.store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
+        await _daemons(MortalStore(world.store), node, clock, record.run.id, [], turns=200)
+        return (await world.store.load_run(record.run.id)).run
 
-    asyncio.run(story())
+    run = world.runner.run(story())
+    assert run.state is RunState.FINISHED
+    causes = [attempt.outcome.cause for attempt in run.attempts if attempt.outcome]
+    assert causes == ["host_alloc_failed", "finished"]
+    assert run.attempts[0].by == "test"
+    assert run.attempts[1].by == "vigil"
+    assert run.attempts[1].resumed_from == 4
+    assert run.attempts[1].first_step == 5
+    assert run.attempts[1].receipt is not None
+    assert run.attempts[1].receipt.helped is True
