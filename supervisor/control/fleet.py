@@ -300,8 +300,7 @@ class Fleet:
                 watched.watch.wake()
 
     def _run_url(self, run: Run) -> str:
-        base = self._settings.public_url or f"http://{self._settings.listen}"
-        return f"{base}/#/runs/{run.id}"
+        return f"{self._settings.url}/#/runs/{run.id}"
 
     def _gpus(self, run: Run) -> list[str] | None:
         """UUIDs for CUDA_VISIBLE_DEVICES; None where the node has no devices or never told."""

@@ -24,7 +24,9 @@ def test_every_key_has_its_row() -> None:
 def test_no_row_names_a_key_that_is_gone() -> None:
     rows = re.findall(r"^\| (`[a-z_.`, ]+`) \|", PAGE.read_text(), re.MULTILINE)
     named = {key for row in rows for key in re.findall(r"`([a-z_.]+)`", row)}
-    assert named - {"auto", "scratch", "dflash", "torchrun"} == {key for key in _keys(Spec) if not key.startswith("resume.")}
+    assert named - {"auto", "scratch", "dflash", "torchrun"} == {
+        key for key in _keys(Spec) if not key.startswith("resume.")
+    }
 
 
 def test_defaults_are_those_of_the_model() -> None:
