@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterator
 
 from supervisor.diagnosis import memory, numerics, stall
-from supervisor.diagnosis.hardware import blind_fault
+from supervisor.diagnosis.hardware import blind_fault, xid_fault
 from supervisor.diagnosis.progress import RANKS
 from supervisor.diagnosis.roots import answer_of, barrier_answer
 from supervisor.diagnosis.state import short
 from supervisor.diagnosis.view import Answer, View, evidence_of, sensor
-from supervisor.model.causes import cause
+from supervisor.model.causes import Retry, cause
 from supervisor.model.verdict import Evidence
 
 STALE_SENSOR_S = 600.0
 """A device read that names a lost device counts when progress has stopped for so long."""
 RECENT_EVENTS = 400
 """Progress events for which a caught out-of-memory is still told."""
+RANKS_WAIT_LINES = 5
+"""Of the warning that comes each minute."""
 CPU_STEPS = 3
 DOWN_WORDS = (
     "not running",
@@ -83,11 +85,21 @@ def _barrier(view: View) -> Answer | None:
 def _device_lost(view: View) -> Answer | None:
     fault = blind_fault(view.seen.blind.get("gpu"))
     if fault is None or fault.cause not in ("gpu_lost", "gpu_reset_required"):
+        fault = xid_fault(view.kernel)
+    if fault is None or cause(fault.cause).retry != Retry.HOST:
         return None
     since = view.state.last_progress_at or view.state.first_seen_at or view.now
     if not view.seen.log.drained or view.now - since < max(STALE_SENSOR_S, 10 * stall.usual_gap(view.state)):
         return None
     return Answer(fault.cause, confidence="proved", evidence=(sensor(fault.text),))
+
+
+def _ranks_wait(view: View) -> Answer | None:
+    """Horovod says itself that some ranks wait for the others, again and again."""
+    hit = view.hit("ranks-wait")
+    if hit is None or hit.count < RANKS_WAIT_LINES or view.sensors.working():
+        return None
+    return Answer("hang_collective", "some ranks wait for the others.", "likely", (evidence_of(hit),))
 
 
 def _diverged(view: View) -> Answer | None:
@@ -216,6 +228,7 @@ DETECTORS: tuple[Callable[[View], Answer | None], ...] = (
     resume_failure,
     _barrier,
     _device_lost,
+    _ranks_wait,
     _diverged,
     _scale_floor,
     _root_and_silence,

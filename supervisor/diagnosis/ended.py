@@ -39,7 +39,7 @@ def judge_end(view: View, record: ExitRecord) -> list[Answer]:
         return [Answer(_NOT_STARTED[record.failure], detail, "proved", (sensor(detail),))]
     ending = ending_of(record)
     if ending.code is None and ending.signal is None:
-        return [judge_loss(view)]
+        return judge_silent_end(view)
     if ending.code == SSH_CODE and "ssh" in view.seen.blind:
         return [Answer("ssh_lost", evidence=(sensor(view.seen.blind["ssh"]),))]
     by_hand = _by_hand(view, record, ending)
@@ -52,9 +52,17 @@ def judge_end(view: View, record: ExitRecord) -> list[Answer]:
     return judge_failure(view, record, ending)
 
 
+def judge_silent_end(view: View) -> list[Answer]:
+    """No status was recorded: what the text proves, else that nobody knows."""
+    if view.hits("done") or view.state.done_metrics:
+        return [_finished(view, "no status was recorded")]
+    roots = _roots(view) if any(hit.traceback for hit in view.hits("root")) else []
+    return [*roots, judge_loss(view)] if not started_anew(view) else [judge_loss(view), *roots]
+
+
 def judge_loss(view: View) -> Answer:
     """Nothing of the attempt lives and there is no status."""
-    proof = killed_by_memory(None, None, view.state, view.seen.kernel, view.context.words)
+    proof = killed_by_memory(None, None, view.state, view.kernel, view.context.words)
     evidence = (sensor(proof),) if proof else ()
     if started_anew(view):
         return Answer(
@@ -80,7 +88,7 @@ def started_anew(view: View) -> bool:
 def judge_failure(view: View, record: ExitRecord | None, ending: Ending) -> list[Answer]:
     """The answers for an end that is no success, the one that counts first."""
     roots = _roots(view)
-    proof = killed_by_memory(record, ending, view.state, view.seen.kernel, view.context.words)
+    proof = killed_by_memory(record, ending, view.state, view.kernel, view.context.words)
     if proof is not None and not _is_earlier(roots, view):
         return [Answer("host_oom", proof, "proved", _evidence_of_kill(view, proof)), *roots]
     hardware = _hardware(view, roots)
@@ -118,7 +126,7 @@ def _judge_success(view: View, record: ExitRecord, ending: Ending, by_hand: Answ
         return [_finished(view, ending.words)]
     if by_hand is not None:
         return [by_hand]
-    proof = killed_by_memory(record, ending, view.state, view.seen.kernel, view.context.words)
+    proof = killed_by_memory(record, ending, view.state, view.kernel, view.context.words)
     if proof is not None:
         return [Answer("host_oom", proof, "proved", _evidence_of_kill(view, proof))]
     uncaught = [hit for hit in view.hits("root") if hit.traceback]
@@ -197,7 +205,7 @@ def _evidence_of_kill(view: View, proof: str) -> tuple[Evidence, ...]:
 
 
 def _hardware(view: View, roots: list[Answer]) -> Answer | None:
-    fault = xid_fault(view.seen.kernel)
+    fault = xid_fault(view.kernel)
     if fault is not None and (
         not roots or cause(roots[0].cause).family in ("hardware", "application", "gpu_memory", "distributed")
     ):
@@ -251,7 +259,7 @@ def _killed(view: View, ending: Ending) -> Answer:
 def _without_root(view: View, record: ExitRecord | None, ending: Ending) -> Answer:
     trace, state = view.state.trace, view.state
     hints = [hit for hit in view.hits("hint") if _hint_counts(hit, view, ending)]
-    fault = xid_fault(view.seen.kernel)
+    fault = xid_fault(view.kernel)
     if fault is not None:
         return Answer(fault.cause, f"Xid {fault.number}.", "proved", (sensor(fault.text),))
     for hit in hints:

@@ -11,9 +11,10 @@ from datetime import datetime
 import re2
 
 from supervisor.diagnosis.alive import judge_life, resume_failure
-from supervisor.diagnosis.ended import judge_end, judge_failure, judge_loss
+from supervisor.diagnosis.ended import judge_end, judge_failure, judge_silent_end
 from supervisor.diagnosis.ending import Ending
 from supervisor.diagnosis.fold import fold_log, fold_metrics, read_passed
+from supervisor.diagnosis.hardware import fold_kernel
 from supervisor.diagnosis.progress import RANKS, leading, summary
 from supervisor.diagnosis.sensors import SETTLED_S, Sensors, fold_devices
 from supervisor.diagnosis.signatures import library
@@ -93,6 +94,7 @@ def _fold(state: State, spec: Spec, seen: Observation, context: AttemptContext, 
     if seen.metrics is not None:
         _fold_metrics_slice(state, seen.metrics, at)
     fold_devices(state, seen)
+    fold_kernel(state, seen.kernel, at)
 
 
 def _fold_slice(state: State, spec: Spec, piece: Slice, columns: int | None, at: float) -> None:
@@ -150,7 +152,7 @@ def _judge(view: View) -> tuple[list[Answer], bool]:
             answers = [resumed, *answers]
         return answers, read_to_end and (seen.log.closed or gone)
     if gone and (seen.started is True or not seen.attempt_known or seen.session in ("lost", "dead")):
-        return [judge_loss(view)], read_to_end
+        return judge_silent_end(view), read_to_end
     if view.context.only_text:
         return _judge_text(view), True
     return judge_life(view), False

@@ -4,8 +4,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from supervisor.diagnosis.state import MAX_TEXT_BYTES, State
+
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\).*?: (?P<number>\d+),")
-_SXID = re.compile(r"SXid \(PCI:[0-9a-fA-F:.]+\): (?P<number>\d+)")
+_TELLING = re.compile(r"Xid|[Kk]illed process|oom-kill:|oomd|invoked oom-killer")
+KEPT_LINES = 12
+KILL_COUNTS_S = 600.0
+"""A kill that was logged longer ago belongs to something that was survived."""
 XID_CAUSES: dict[int, str] = {
     **dict.fromkeys((8, 13, 31, 32, 69), "illegal_memory_access"),
     **dict.fromkeys((48, 64, 94, 95), "gpu_ecc"),
@@ -41,6 +46,21 @@ class Fault:
     number: int | None = None
     repeats: int = 1
     """On the same device."""
+
+
+def fold_kernel(state: State, lines: Iterable[str], at: float) -> None:
+    """Take the telling lines of the kernel's log into the state: they may come before the end that they explain."""
+    known = {text for _, text in state.kernel}
+    for line in lines:
+        text = line[:MAX_TEXT_BYTES]
+        if text not in known and _TELLING.search(text):
+            known.add(text)
+            state.kernel = [*state.kernel, (at, text)][-KEPT_LINES:]
+
+
+def kernel_lines(state: State, now: float) -> list[str]:
+    """The kernel's lines that count now: every Xid, and the kills of the last minutes."""
+    return [text for at, text in state.kernel if "Xid" in text or now - at <= KILL_COUNTS_S]
 
 
 def xid_fault(kernel: Iterable[str]) -> Fault | None:

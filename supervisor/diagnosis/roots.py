@@ -22,6 +22,8 @@ def answer_of(hit: Hit, view: View) -> Answer:
         return barrier_answer(hit, view) or _plain(hit)
     if hit.id == "no-space":
         return _no_space(hit, view)
+    if hit.cause == "driver_unavailable" and view.sensors.mismatch:
+        return _plain(hit, "driver_mismatch", also=sensor(view.seen.blind["gpu"]))
     if hit.id == "io" and "few-bytes-left" in view.state.counts:
         return _plain(hit, "disk_full", "the log itself says how little is left.")
     return _plain(hit)

@@ -83,7 +83,9 @@ def deadline_s(state: State, watch: Watch) -> float:
         return watch.stall
     if state.last_progress_at is None:
         # The first step may follow compilation and loading, but nothing at all moves for this long in neither.
-        return min(watch.first_progress_s, max(FLOOR_S, 0.75 * watch.first_progress_s))
+        halfway = any(":" in kind and counter.value < (counter.total or 0) for kind, counter in state.counters.items())
+        # A bar of loading that stands still halfway is more telling than no bar at all.
+        return min(watch.first_progress_s, FLOOR_S if halfway else max(FLOOR_S, 0.75 * watch.first_progress_s))
     patience = max(FLOOR_S, GAPS * usual_gap(state))
     if state.phase == "saving":
         return max(patience, SAVING_S)

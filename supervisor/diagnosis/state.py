@@ -153,6 +153,8 @@ class State:
     last_progress_at: float | None = None
     gaps_s: list[float] = field(default_factory=list)
     """Between progress seen and progress seen, newest last."""
+    kernel: list[tuple[float, str]] = field(default_factory=list)
+    """Lines of the kernel's log that speak of devices or kills, and when they were seen."""
     devices: dict[str, DeviceMemory] = field(default_factory=dict)
     __pydantic_config__ = _CONFIG
 

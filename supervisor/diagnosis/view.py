@@ -8,6 +8,7 @@ from importlib.resources import files
 from tomllib import loads
 from typing import Any
 
+from supervisor.diagnosis.hardware import kernel_lines
 from supervisor.diagnosis.sensors import Sensors
 from supervisor.diagnosis.state import Hit, State
 from supervisor.model.causes import Retry, cause
@@ -53,6 +54,11 @@ class View:
     context: AttemptContext
     spec: Spec
     now: float
+
+    @property
+    def kernel(self) -> list[str]:
+        """The kernel's lines that count now."""
+        return kernel_lines(self.state, self.now)
 
     def hits(self, *roles: str) -> list[Hit]:
         """The hits since the last progress that have one of the roles, in order."""

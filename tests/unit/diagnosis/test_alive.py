@@ -194,3 +194,26 @@ def test_while_older_bytes_are_to_be_fetched_nothing_is_a_hang() -> None:
     behind = quiet.model_copy(update={"log": quiet.log.model_copy(update={"end": 999_999})})
     assert examined(look(TEXT, after_s=100), behind).verdict.cause == "healthy"
     assert examined(look(TEXT, after_s=100), quiet).verdict.cause == "hang_dataloader"
+
+
+def test_a_loading_bar_that_stands_still_halfway_hangs_earlier_than_a_silent_start() -> None:
+    idle = {"devices": (device(used=2 * GIB, own=2 * GIB),), "processes": Processes(alive=2, wrapper_alive=True)}
+    bar = "Map (num_proc=8):  60%|██████    | 600/1000 [00:10<00:07, 60.00 examples/s]\r\n"
+    assert after(2000, bar, **idle) == "hang_unknown"
+    assert after(2000, bar.replace("600/1000", "1000/1000"), **idle) == "starting"
+    assert after(2900, "building\r\n", **idle) == "hang_unknown"
+
+
+def test_the_kernels_log_names_a_lost_device_while_nothing_moves() -> None:
+    line = "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    lost = look(TEXT, after_s=100, kernel=(line,))
+    assert examined(lost).verdict.cause == "healthy"
+    quiet = look("", offset=len(TEXT), after_s=1000, processes=ASLEEP, host=idle_host())
+    assert examined(lost, quiet).verdict.cause == "gpu_lost"
+
+
+def test_ranks_that_wait_again_and_again_hang() -> None:
+    line = "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks\r\n"
+    assert examined(look(TEXT + line * 6)).verdict.cause == "hang_collective"
+    assert examined(look(TEXT + line * 2)).verdict.cause == "healthy"
+    assert examined(look(TEXT + line * 6 + "step 21 loss 2.0\r\n")).verdict.cause == "healthy"

@@ -192,3 +192,33 @@ def test_the_end_is_final_only_when_the_log_is_read_and_closed() -> None:
     assert not examined(more).verdict.final
     assert examined(open_log).verdict.final
     assert record.at_unix_s == START_S + 100
+
+
+def test_a_kill_that_was_logged_before_the_end_was_seen_proves_it() -> None:
+    line = "Out of memory: Killed process 77 (python) total-vm:1kB"
+    before = look(steps(1, 9), after_s=95, kernel=(line,))
+    end = look("", offset=len(steps(1, 9)), record=ended(None, "SIGKILL"))
+    assert examined(before, end).verdict.cause == "host_oom"
+    long_ago = look(steps(1, 9), after_s=-5000, kernel=(line,))
+    assert examined(long_ago, end).verdict.cause == "killed_unproven"
+
+
+def test_without_a_status_the_text_may_still_prove_a_root() -> None:
+    assert cause_of(steps(1, 9) + OOM, None) == ("gpu_oom", "corrected")
+    assert cause_of(steps(1, 9), None) == ("session_lost", "unchanged")
+    assert cause_of(steps(1, 9) + "Training completed.\r\n", None) == ("finished", "none")
+    other = look(steps(1, 9) + OOM, processes=GONE, session="lost", boot_id="b")
+    assert examined(other, within=context(boot_id="a")).verdict.cause == "host_rebooted"
+
+
+def test_sshs_own_status_says_nothing_of_the_run() -> None:
+    seen = look(steps(1, 9), record=ended(255), blind={"ssh": "client_loop: send disconnect: Broken pipe"})
+    assert examined(seen).verdict.cause == "ssh_lost"
+    assert cause_of(steps(1, 9), 255)[0] == "unknown"
+
+
+def test_a_driver_that_does_not_fit_is_told_by_our_own_read() -> None:
+    text = "RuntimeError: No CUDA GPUs are available\r\n"
+    seen = look(text, record=ended(1), blind={"gpu": "Failed to initialize NVML: Driver/library version mismatch"})
+    assert examined(seen).verdict.cause == "driver_mismatch"
+    assert cause_of(text, 1)[0] == "driver_unavailable"
