@@ -20,7 +20,7 @@ from supervisor.diagnosis.sensors import SETTLED_S, Sensors, fold_devices
 from supervisor.diagnosis.signatures import library
 from supervisor.diagnosis.state import Last, State, UnknownVersion, freeze, load, seal
 from supervisor.diagnosis.text import Cursor, lines, lost, unfinished
-from supervisor.diagnosis.view import Answer, AttemptContext, View
+from supervisor.diagnosis.view import Answer, AttemptContext, View, evidence_of
 from supervisor.model.noun import from_unix
 from supervisor.model.observation import Checkpoint, Observation, Slice
 from supervisor.model.spec import Spec
@@ -28,6 +28,7 @@ from supervisor.model.verdict import Finding, Progress, Verdict
 
 __all__ = ["AttemptContext", "Examination", "UnknownVersion", "examine"]
 ALSO_LIMIT = 4
+COMMAND_NOT_FOUND_CODE = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +161,15 @@ def _judge(view: View) -> tuple[list[Answer], bool]:
 
 def _judge_text(view: View) -> list[Answer]:
     """Nothing but a log: an uncaught root or exception at its end says that it ended."""
-    roots = [hit for hit in view.hits("root", "explains") if hit.traceback or hit.role == "explains"]
-    killed = view.hit("sigkill") or view.hit("killed-word") or view.hit("got-signal") or view.hit("native-crash")
-    done = view.hits("done")
+    roots, done = view.hits("root", "explains"), view.hits("done")
     if done and not any(hit.order > done[0].order for hit in roots):
-        return judge_life(view) if not done else [Answer("finished", evidence=())]
-    if roots or killed or view.hits("root") or view.state.trace.first is not None:
-        return judge_failure(view, None, Ending(None, None))
-    return judge_life(view)
+        return [Answer("finished", evidence=(evidence_of(done[0]),))]
+    if view.hit("sigkill") or view.hit("killed-word"):
+        return judge_failure(view, None, Ending(None, "SIGKILL"))
+    if view.hit("no-command") and not view.state.progress_events:
+        return judge_failure(view, None, Ending(COMMAND_NOT_FOUND_CODE, None))
+    told = view.hit("got-signal") or view.hit("native-crash") or view.state.trace.first
+    return judge_failure(view, None, Ending(None, None)) if roots or told else judge_life(view)
 
 
 def _verdict(answers: list[Answer], view: View, last: Last, *, final: bool) -> tuple[Verdict, tuple[Finding, ...]]:

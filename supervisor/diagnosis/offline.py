@@ -8,7 +8,7 @@ from supervisor.diagnosis.examine import Examination, examine
 from supervisor.diagnosis.stall import ABANDONED_S
 from supervisor.diagnosis.state import Counter, Last, State, freeze, load, seal
 from supervisor.diagnosis.view import AttemptContext
-from supervisor.model.errors import InvalidInput
+from supervisor.model.errors import Fault, InvalidInput
 from supervisor.model.noun import from_unix
 from supervisor.model.observation import Device, ExitRecord, Host, Observation, Processes, Slice, Window
 from supervisor.model.spec import Spec
@@ -18,6 +18,11 @@ PIECE_BYTES = 1 << 20
 NOW_S = 1_000_000_000.0
 """The moment of a look whose time is not known; only differences count."""
 _SPEC = Spec(name="offline", node="local", command="unknown")
+_SHAPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    **dict.fromkeys(("exit", "host", "vantage", "progress"), (dict, "a mapping")),
+    **dict.fromkeys(("gpus", "kernel"), (list, "a list")),
+    **dict.fromkeys(("running_s", "silent_s", "columns"), ((int, float), "a number")),
+}
 _SEEING = frozenset({"ok", "running", None})
 
 
@@ -39,10 +44,18 @@ def diagnose_case(case: dict[str, Any]) -> Examination:
     seen = case.get("seen")
     if not isinstance(seen, dict) or not isinstance(seen.get("log"), str):
         raise InvalidInput("A case needs `seen.log`, the text of the terminal.", remedy="See corpus/FORMAT.md.")
+    faults = [
+        Fault(place=f"seen.{name}", value=repr(seen[name])[:80], detail=f"must be {word}")
+        for name, (kinds, word) in _SHAPES.items()
+        if seen.get(name) is not None and not isinstance(seen[name], kinds)
+    ]
+    if faults:
+        raise InvalidInput("The case does not have the form of corpus/FORMAT.md.", faults=faults)
     try:
         return _examine_case(seen)
     except (TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"The case does not have the form of corpus/FORMAT.md: {error}") from error
+        detail = " ".join(str(error).split())[:200]
+        raise InvalidInput(f"The case does not have the form of corpus/FORMAT.md: {detail}") from error
 
 
 def _examine_case(seen: dict[str, Any]) -> Examination:
@@ -88,7 +101,9 @@ def _observation(seen: dict[str, Any], offset: int) -> Observation:
         exit=None if status is None or session == "lost" else _exit(status),
         processes=processes,
         devices=tuple(_device(row) for row in devices) if devices is not None else None,
-        host=Host.model_validate({name: value for name, value in host.items() if name != "states"}) if host else None,
+        host=Host.model_validate({name: value for name, value in host.items() if name in Host.model_fields})
+        if host
+        else None,
         blind={str(name): str(text) for name, text in vantage.items()},
         kernel=tuple(str(line) for line in seen.get("kernel") or ()),
     )
