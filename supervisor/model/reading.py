@@ -4,6 +4,7 @@ import json
 import tomllib
 import types
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -51,7 +52,7 @@ def unsupported(spec: Spec) -> None:
     faults = [
         Fault(place=key, detail="is not supported by this version yet", remedy=remedy)
         for key, remedy in NOT_YET.items()
-        if getattr(spec, key)
+        if attrgetter(key)(spec)
     ]
     if faults:
         raise InvalidInput("The spec asks for what this version cannot do yet.", faults=faults)

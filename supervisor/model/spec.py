@@ -3,7 +3,8 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+import re2
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from supervisor.model.causes import Retry, catalogue, families
 from supervisor.model.node import NODE_NAME
@@ -16,6 +17,20 @@ Action = Literal["restart", "alert", "shadow"]
 
 def _tuple_of_one(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
+
+
+def _progress_pattern(pattern: str) -> str:
+    """It is read with google-re2, so that no pattern can hang the daemon: look-around is refused here, not there."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        groups = re2.compile(pattern, options=options).groupindex
+    except re2.error as error:
+        why = error.args[0]
+        raise ValueError(f"is no regular expression: {why.decode() if isinstance(why, bytes) else why}") from error
+    if "step" not in groups:
+        raise ValueError(r"needs a group named `step`, such as step (?P<step>\d+)")
+    return pattern
 
 
 class ConfigSpec(Noun):
@@ -155,7 +170,7 @@ class Stop(Noun):
     signal: Literal["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"] = "SIGINT"
     grace_s: Annotated[float, Field(ge=0)] = 60.0
     save_grace_s: Annotated[float, Field(ge=0)] = 3600.0
-    """While a checkpoint grows or the phase is `saving`."""
+    """While a checkpoint grows."""
     clean: tuple[str, ...] = ()
 
 
@@ -183,7 +198,7 @@ class Spec(Noun):
     config: ConfigSpec | None = None
     metrics: str | None = None
     logs: Annotated[tuple[str, ...], BeforeValidator(_tuple_of_one)] = ()
-    progress: str | None = None
+    progress: Annotated[str, AfterValidator(_progress_pattern)] | None = None
     checkpoint: CheckpointSpec | None = None
     resume: Resume | None = None
     gpus: Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...] = "all"
@@ -226,10 +241,12 @@ class Spec(Noun):
 
 
 NOT_YET: dict[str, str] = {
+    "user": "name the user of the node: vigil node add NODE … --user USER",
     "secrets": "put the value into a file of the node and read it in `setup`",
     "env_file": "read the file in `setup`: set -a; source FILE; set +a",
     "after": "start the run when the other has ended: vigil wait OTHER --until ended && vigil run -f SPEC",
     "preflight": "put the check at the head of `setup`",
     "logs": "let the program print to its terminal as well",
+    "stop.clean": "remove them at the head of `setup`: rm -f PATTERN",
 }
-"""Keys of the spec that this version reads but cannot honour yet, with what to do meanwhile."""
+"""Keys of the spec, dotted, that this version reads but cannot honour yet, with what to do meanwhile."""

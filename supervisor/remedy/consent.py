@@ -84,7 +84,7 @@ def _lines(
 ) -> list[str]:
     dirty = " with uncommitted changes" if code and code.dirty else ""
     head = [
-        f"{spec.name} on {shown_node}{f' as {spec.user}' if spec.user else ''}, in {spec.workdir}",
+        f"{spec.name} on {shown_node}, in {spec.workdir}",
         f"devices:    {_devices(spec, gpus)}",
         f"code:       {(code and code.head) or 'as it lies there'}{dirty}; when it has changed, an automatic restart "
         f"{'waits for a person' if spec.code == 'hold' else 'takes the new code'}",
@@ -100,7 +100,7 @@ def _lines(
         f"budget:     {budget.corrections} corrections and {budget.without_progress} launches of one configuration "
         f"without a new checkpoint, {budget.per_day} restarts a day, {budget.total} in all",
         f"stop:       {spec.stop.signal}, then TERM after {spec.stop.grace_s:g} s "
-        f"({spec.stop.save_grace_s:g} s while it saves), then KILL; removes {', '.join(spec.stop.clean) or 'nothing'}",
+        f"({spec.stop.save_grace_s:g} s while a checkpoint grows), then KILL; removes nothing",
         "will never: restart what a person stopped; start a configuration proved bad; start anew over checkpoints;",
         "            edit your files; touch checkpoints, data, caches or processes that are not this run's",
     ]

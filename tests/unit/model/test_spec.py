@@ -1,0 +1,48 @@
+"""Specs: what is refused when it is submitted, not when it is needed."""
+
+from typing import Any
+
+import pytest
+
+from supervisor.model.errors import InvalidInput
+from supervisor.model.reading import parse_spec, unsupported
+from supervisor.model.spec import NOT_YET
+
+LEAST: dict[str, Any] = {"name": "a", "node": "local", "command": "true"}
+ASKED: dict[str, Any] = {
+    "user": "train",
+    "secrets": ["HF_TOKEN"],
+    "env_file": "x.env",
+    "after": "other",
+    "preflight": {"command": "true"},
+    "logs": "*.log",
+    "stop": {"clean": ["*.lock"]},
+}
+
+
+def test_what_asks_for_nothing_unsupported_passes():
+    unsupported(parse_spec(LEAST | {"stop": {"grace_s": 1}}))
+
+
+@pytest.mark.parametrize("key", list(NOT_YET))
+def test_what_has_no_effect_is_refused_with_what_to_do_meanwhile(key):
+    place = key.split(".")[0]
+    with pytest.raises(InvalidInput) as refused:
+        unsupported(parse_spec(LEAST | {place: ASKED[place]}))
+    assert [(fault["place"], fault["remedy"]) for fault in refused.value.faults] == [(key, NOT_YET[key])]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [("step (", "is no regular expression"), (r"(?=step) (?P<step>\d+)", "(?="), (r"step \d+", "named `step`")],
+)
+def test_a_progress_pattern_that_could_not_be_read_is_refused(pattern, why):
+    with pytest.raises(InvalidInput) as refused:
+        parse_spec(LEAST | {"progress": pattern})
+    (fault,) = refused.value.faults
+    assert fault["place"] == "progress"
+    assert why in fault["detail"]
+
+
+def test_a_progress_pattern_with_a_step_passes():
+    assert parse_spec(LEAST | {"progress": r"it (?P<step>\d+)"}).progress
