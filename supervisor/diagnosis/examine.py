@@ -55,6 +55,8 @@ def examine(
     """Fold `observation` into `state` (None: the attempt's first); UnknownVersion asks to fold the stored log anew."""
     known, last = load(state)
     at = _run_time(known, observation)
+    if known.launched_at is None:
+        known.launched_at = observation.at_unix_s - (now - context.launched_at).total_seconds()
     _fold(known, spec, observation, context, at)
     frozen = freeze(known)
     view = _view(known, spec, observation, context, at)

@@ -1,4 +1,4 @@
-"""The metrics file: one JSON object a line, as docs/metrics.md describes it."""
+"""The metrics file: one JSON object a line, as docs/trainer.md describes it."""
 
 import json
 import math
@@ -9,6 +9,11 @@ from supervisor.diagnosis.readings import LONG, NOT_FINITE, NOT_TOLD, push, take
 from supervisor.diagnosis.state import State
 from supervisor.model.causes import catalogue
 
+CLOCK_S = 1.0
+"""How far the launch, told by another clock, may be off."""
+EARLIEST_S = 1e8
+"""Smaller values of `t` are no unix time: a program that counts from its own start."""
+
 
 def take_event(state: State, text: str, at: float) -> bool:
     """Take one line of the metrics file into the state; True where it is completed progress. Any text is survived."""
@@ -16,7 +21,7 @@ def take_event(state: State, text: str, at: float) -> bool:
         event = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    if not isinstance(event, dict):
+    if not isinstance(event, dict) or _is_earlier(state, event):
         return False
     match event.get("event"):
         case "step" | None:
@@ -38,6 +43,13 @@ def take_event(state: State, text: str, at: float) -> bool:
             cause = event.get("cause")
             state.failed_metrics = cause if isinstance(cause, str) and cause in catalogue() else "exception"
     return False
+
+
+def _is_earlier(state: State, event: dict[str, Any]) -> bool:
+    told = _number(event.get("t"))
+    if told is None or told < EARLIEST_S or state.launched_at is None or "metrics" in state.counters:
+        return False
+    return told < state.launched_at - CLOCK_S
 
 
 def _take_step(state: State, event: dict[str, Any], at: float) -> bool:

@@ -111,7 +111,7 @@ def push(values: list[float], value: float, limit: int) -> None:
 
 def names_not_finite(text: str) -> bool:
     """A value in the line may be nan or inf."""
-    return "nan" in text.replace("nan iterations", "") or "inf" in text
+    return ("nan" in text and "nan" in text.replace("nan iterations", "")) or "inf" in text
 
 
 def _loss(text: str) -> float | None:

@@ -146,6 +146,8 @@ class State:
     retries_last: float | None = None
     clock: tuple[float, float, str | None] | None = None
     """Run time, the node's monotonic clock and its boot, as last seen."""
+    launched_at: float | None = None
+    """By the node's clock: what a shared metrics file tells from before belongs to an earlier attempt."""
     first_seen_at: float | None = None
     last_output_at: float | None = None
     last_moved_at: float | None = None

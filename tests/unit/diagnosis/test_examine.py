@@ -1,5 +1,4 @@
 import json
-from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -220,11 +219,17 @@ def _without_last(state: bytes) -> dict[str, object]:
     return {name: value for name, value in json.loads(state)["fold"].items() if name != "devices"}
 
 
-def test_time_is_a_value() -> None:
-    seen = look(steps(1, 5))
-    first = examine(spec(), None, seen, moment(100), context=context())
-    again = examine(spec(), None, seen, moment(100) + timedelta(days=400), context=context())
-    assert first.state == again.state
+def test_what_a_shared_metrics_file_tells_of_an_earlier_attempt_does_not_count() -> None:
+    event = b'{"t": %d, "event": "step", "step": %d, "loss": 2.0}\n'
+    shared = event % (START_S - 50, 25) + event % (START_S + 20, 26) + event % (START_S + 40, 27)
+    seen = examined(look("", metrics=shared), within=context(resumed_from=25))
+    assert (seen.first_step, seen.last_step, seen.verdict.cause) == (26, 27, "healthy")
+
+
+def test_the_nodes_clock_may_differ_from_ours() -> None:
+    event = b'{"t": %d, "event": "step", "step": 3, "loss": 2.0}\n' % (START_S - 7000 + 20)
+    seen = look("", metrics=event, after_s=-6900)
+    assert examine(spec(), None, seen, moment(100), context=context()).last_step == 3
 
 
 LONG = (steps(1, 603) + "INFO chatter\r\n" + steps(604, 640) + OOM + steps(641, 643)).encode()
