@@ -1,4 +1,4 @@
-"""The command line: `python -m trainer train|plan --config FILE [--set section.key=value]…`.
+"""The command line: `python -m trainer train|plan --config FILE [--set section.key=value]…`, and `prepare`.
 
 Exit codes: 0 complete, 1 broken (a traceback ends the log), 2 the configuration or the arguments cannot be used,
 3 `plan`: it cannot fit, 128 + n ended by signal n.
@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from trainer.config import Config, ConfigError, load
 from trainer.metrics import Metrics
@@ -22,6 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = _parser().parse_args(argv)
     try:
+        if arguments.command == "prepare":
+            return _prepare(arguments.files, arguments.tokenizer, arguments.out)
         config = load(arguments.config, arguments.set)
         return _train(config, arguments.resume) if arguments.command == "train" else _plan(config)
     except ConfigError as error:
@@ -39,6 +42,10 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--set", action="append", default=[], metavar="KEY=VALUE", help="override section.key; may be repeated"
         )
+    prepare = commands.add_parser("prepare", help="make token shards from chats")
+    prepare.add_argument("--tokenizer", required=True, metavar="FOLDER", help="of transformers, with a chat template")
+    prepare.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="must not exist yet")
+    prepare.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines with `messages`")
     train.add_argument("--resume", metavar="PATH", help="a checkpoint's folder, instead of the newest one")
     return parser
 
@@ -64,6 +71,19 @@ def _train(config: Config, resume: str | None) -> int:
         raise
     finally:
         metrics.close()
+    return 0
+
+
+def _prepare(files: Sequence[Path], tokenizer: str, out: Path) -> int:
+    from transformers import AutoTokenizer
+
+    from trainer.chats import prepare
+
+    try:
+        loaded = AutoTokenizer.from_pretrained(tokenizer)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--tokenizer {tokenizer}: {error}") from error
+    prepare(files, loaded, out, print)
     return 0
 
 

@@ -6,9 +6,11 @@ kept, and neither topology nor the cutting into micro-batches can change it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -117,10 +119,40 @@ def _recipe_lengths(recipe: str, seed: int) -> Ints:
     return lengths
 
 
+SHARD_META = "shard.json"
+"""The file that makes a folder of shards whole."""
+
+
+class ShardedTokens:
+    """Token shards as `prepare` writes them, mapped into memory: ids.bin, supervised.bin, offsets.npy."""
+
+    def __init__(self, folder: Path, *, max_length: int, vocab: int) -> None:
+        """Opens a folder. Raises ConfigError when it is not whole or has ids outside the vocabulary."""
+        try:
+            meta = json.loads((folder / SHARD_META).read_text(encoding="utf-8"))
+            self._offsets = np.load(folder / "offsets.npy")
+            self._ids = np.memmap(folder / "ids.bin", dtype="<u4", mode="r")
+            self._supervised = np.memmap(folder / "supervised.bin", dtype="u1", mode="r")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"data.shards: {folder} is no whole folder of shards: {error}") from error
+        if not len(self._ids) == len(self._supervised) == self._offsets[-1] == meta["tokens"]:
+            raise ConfigError(f"data.shards: {folder} is damaged: its files do not agree on the number of tokens")
+        if meta["highest_id"] >= vocab:
+            raise ConfigError(f"data.shards: token id {meta['highest_id']} is outside the target's {vocab}")
+        self._max_length = max_length
+        self.lengths: Ints = np.minimum(np.diff(self._offsets), max_length)
+
+    def sample(self, index: int) -> Sample:
+        """Reads sample `index`, cut to the longest length."""
+        begin = int(self._offsets[index])
+        span = slice(begin, begin + int(self.lengths[index]))
+        return Sample(ids=self._ids[span].astype(np.int64), supervised=self._supervised[span].astype(bool))
+
+
 def open_source(config: Config, vocab: int) -> TokenSource:
     """The token source that `config.data` names, for a target whose vocabulary has `vocab` ids."""
     if config.data.shards:
-        raise ConfigError("data.shards: reading token shards is not possible yet; use data.generate")
+        return ShardedTokens(Path(config.data.shards), max_length=config.data.max_length, vocab=vocab)
     vocabulary = config.data.vocabulary or vocab // 2
     if vocabulary > vocab:
         raise ConfigError(f"data.vocabulary {vocabulary} exceeds the target's {vocab}")
