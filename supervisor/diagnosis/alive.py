@@ -1,6 +1,6 @@
 """How an attempt stands that has not ended: one answer, the most urgent first."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from supervisor.diagnosis import memory, numerics, stall
 from supervisor.diagnosis.hardware import blind_fault, xid_fault
@@ -35,13 +35,13 @@ STARVED_READ_BPS = 50e6
 
 
 def judge_life(view: View) -> list[Answer]:
-    """The answers for a living attempt, the one that counts first; the last is `healthy` or `starting`."""
+    """The answers for a living attempt, the one that counts first; `healthy` or `starting` where nothing else is."""
     answers: list[Answer] = []
     for detector in DETECTORS:
         answer = detector(view)
         if answer is not None and answer.cause not in {other.cause for other in answers}:
             answers.append(answer)
-    return [*answers, *_plain(view)]
+    return answers or [_plain(view)]
 
 
 def resume_failure(view: View) -> Answer | None:
@@ -260,11 +260,10 @@ def _state(name: str, why: str | None) -> Answer | None:
     return Answer(name, why, "likely", (sensor(why),)) if why else None
 
 
-def _plain(view: View) -> Iterator[Answer]:
+def _plain(view: View) -> Answer:
     if view.state.last_progress_at is None:
-        yield Answer("starting", evidence=(_last(view),) if view.state.last_line else ())
-    else:
-        yield Answer("healthy", confidence="likely")
+        return Answer("starting", evidence=(_last(view),) if view.state.last_line else ())
+    return Answer("healthy")
 
 
 def _last(view: View) -> Evidence:
