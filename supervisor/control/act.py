@@ -4,6 +4,8 @@ import shlex
 from datetime import datetime
 
 from supervisor.control.facts import Facts
+from supervisor.model.errors import InvalidInput
+from supervisor.model.node import NodeFacts
 from supervisor.model.run import Attempt, Code
 from supervisor.model.spec import Spec
 from supervisor.node.link import Link
@@ -25,11 +27,12 @@ async def configuration_text(link: Link, spec: Spec) -> str | None:
 
 
 async def launch(
-    link: Link, run_id: str, token: int, spec: Spec, attempt: Attempt, facts: Facts, gpus: list[str] | None
+    link: Link, run_id: str, token: int, spec: Spec, attempt: Attempt, facts: Facts
 ) -> tuple[LaunchReply, Resolved]:
     """Starts the attempt, once however often it is asked: the node's fence answers `already`.
 
-    The claim goes first, so that no older owner can start or stop anything from here on.
+    The claim goes first, so that no older owner can start or stop anything from here on. InvalidInput where the spec
+    names devices that the node does not have.
     """
     resolved = resolve(
         spec,
@@ -39,7 +42,7 @@ async def launch(
         attempt_no=attempt.no,
     )
     await link.claim(run_id, token)
-    args = launch_args(run_id, token, spec, attempt.no, resolved, gpus)
+    args = launch_args(run_id, token, spec, attempt.no, resolved, await _visible_gpus(link, spec))
     return await link.launch(args, resolved.config_text or b""), resolved
 
 
@@ -109,6 +112,27 @@ def launched(attempt: Attempt, facts: Facts, reply: LaunchReply, resolved: Resol
             "resumed_from": attempt.resumed_from if facts.resumed_path else None,
         }
     )
+
+
+async def _visible_gpus(link: Link, spec: Spec) -> list[str] | None:
+    """UUIDs for CUDA_VISIBLE_DEVICES; None leaves the variable alone: the node has no devices, or never told."""
+    known = _by_index(link.facts)
+    if spec.gpus == "all":
+        return [known[index] for index in sorted(known)] or None
+    if not set(spec.gpus) <= set(known):
+        # The driver may not have answered when the link came up.
+        known = _by_index(await link.hello())
+    missing = [str(index) for index in spec.gpus if index not in known]
+    if missing:
+        raise InvalidInput(
+            f"{spec.node} has no GPU {', '.join(missing)}; it has {sorted(known) or 'none'}.",
+            remedy="Change `gpus` in the spec.",
+        )
+    return [known[index] for index in spec.gpus]
+
+
+def _by_index(facts: NodeFacts | None) -> dict[int, str]:
+    return {gpu.index: gpu.uuid for gpu in facts.gpus} if facts else {}
 
 
 def _quoted(text: str) -> str:

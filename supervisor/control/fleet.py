@@ -100,7 +100,7 @@ class Fleet:
         spec = self._read(data)
         link = self._nodes.link(spec.node)
         text = await act.configuration_text(link, spec)
-        facts = self._nodes.facts(spec.node)
+        facts = link.facts
         return consent(
             spec,
             shown_node=self._nodes.spec(spec.node).shown,
@@ -262,9 +262,7 @@ class Fleet:
         watched = self._watched.get(run.id)
         if watched is not None and not watched.task.done():
             return watched.watch
-        around = Surroundings(
-            store=self.store, link=self._nodes.link(run.node), run_url=self._run_url, gpus=self._gpus, now=self._now
-        )
+        around = Surroundings(store=self.store, link=self._nodes.link(run.node), run_url=self._run_url, now=self._now)
         watch = Watch(run.id, around)
         task = asyncio.create_task(watch.run(), name=f"watch {run.name}")
         task.add_done_callback(_said_if_broken)
@@ -301,23 +299,6 @@ class Fleet:
 
     def _run_url(self, run: Run) -> str:
         return f"{self._settings.url}/#/runs/{run.id}"
-
-    def _gpus(self, run: Run) -> list[str] | None:
-        """UUIDs for CUDA_VISIBLE_DEVICES; None where the node has no devices or never told."""
-        facts = self._nodes.facts(run.node)
-        if facts is None or not facts.gpus:
-            return None
-        wanted = run.spec.get("gpus", "all")
-        by_index = {gpu.index: gpu.uuid for gpu in facts.gpus}
-        if wanted == "all":
-            return [by_index[index] for index in sorted(by_index)]
-        missing = [index for index in wanted if index not in by_index]
-        if missing:
-            raise InvalidInput(
-                f"{run.node} has no GPU {', '.join(map(str, missing))}; it has {sorted(by_index)}.",
-                remedy="Change `gpus` in the spec.",
-            )
-        return [by_index[index] for index in wanted]
 
 
 def _asked_state(record: RunRecord, request: Request) -> RunState | Keep:

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 
 import structlog
 
-from supervisor.model.errors import CallRefused, Conflict, NodeUnfit, NodeUnreachable, NotFound
-from supervisor.model.node import LinkState, NodeFacts, NodeSpec
+from supervisor.model.errors import Conflict, NotFound
+from supervisor.model.node import LinkState, NodeSpec
 from supervisor.model.reading import nearest
 from supervisor.model.run import Link as LinkView
 from supervisor.model.run import NodeView
+from supervisor.node.check import CLOCK_S
 from supervisor.node.link import Link, LinkOptions
 
 _log = structlog.get_logger(__name__)
@@ -27,8 +28,6 @@ class Nodes:
         self._on_back = on_back
         self._links: dict[str, Link] = {}
         self._specs: dict[str, NodeSpec] = {}
-        self._facts: dict[str, NodeFacts] = {}
-        self._greetings: dict[str, asyncio.Task[None]] = {}
 
     @property
     def options(self) -> LinkOptions:
@@ -50,15 +49,10 @@ class Nodes:
         """Ends the link; nothing on the node is touched."""
         link = self.link(name)
         del self._links[name], self._specs[name]
-        self._facts.pop(name, None)
-        if greeting := self._greetings.pop(name, None):
-            greeting.cancel()
         await link.close()
 
     async def close(self) -> None:
         """Ends all links; no run is touched."""
-        for greeting in self._greetings.values():
-            greeting.cancel()
         await asyncio.gather(*(link.close() for link in self._links.values()), return_exceptions=True)
 
     def link(self, name: str) -> Link:
@@ -79,7 +73,7 @@ class Nodes:
     def view(self, name: str) -> NodeView:
         """The node as the API shows it."""
         self.link(name)
-        return NodeView(spec=self._specs[name], link=self.state(name), facts=self._facts.get(name))
+        return NodeView(spec=self._specs[name], link=self.state(name), facts=self._links[name].facts)
 
     def names(self) -> list[str]:
         """All nodes, `local` first."""
@@ -90,30 +84,13 @@ class Nodes:
         self.link(name)
         return self._specs[name]
 
-    def facts(self, name: str) -> NodeFacts | None:
-        """What it said of itself when its link last came up."""
-        return self._facts.get(name)
-
     def _changed(self, name: str, state: LinkState) -> None:
-        if not state.ok:
-            return
-        if (running := self._greetings.get(name)) and not running.done():
-            return
-        self._greetings[name] = asyncio.get_running_loop().create_task(self._greet(name), name=f"hello {name}")
-
-    async def _greet(self, name: str) -> None:
-        """Asks the node what it is; the clock's difference is worth a line."""
+        """A link that is up has greeted: its facts are of now. The clock's difference is worth a line."""
         link = self._links.get(name)
-        if link is None:
+        if not state.ok or link is None:
             return
-        try:
-            facts = await link.hello()
-        except (NodeUnreachable, NodeUnfit, CallRefused) as error:
-            _log.warning("node.hello_failed", node=name, error=str(error))
-            return
-        self._facts[name] = facts
-        if facts.clock_unix_s is not None:
-            skew_s = facts.clock_unix_s - datetime.now(UTC).timestamp()
-            if abs(skew_s) > 30:
+        if link.facts is not None and link.facts.clock_unix_s is not None:
+            skew_s = link.facts.clock_unix_s - datetime.now(UTC).timestamp()
+            if abs(skew_s) > CLOCK_S:
                 _log.warning("node.clock_skew", node=name, skew_s=round(skew_s, 1))
         self._on_back(name)

@@ -51,8 +51,6 @@ class Surroundings:
     store: Store
     link: Link
     run_url: Callable[[Run], str]
-    gpus: Callable[[Run], list[str] | None]
-    """UUIDs of the devices that the run may use; None: the variable is left alone."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -190,9 +188,7 @@ class Watch:
         """The attempt's row is written; start it, or find it started."""
         around, facts = self._around, facts_of(last)
         try:
-            reply, resolved = await act.launch(
-                around.link, self.run_id, record.token, record.spec, last.attempt, facts, around.gpus(record.run)
-            )
+            reply, resolved = await act.launch(around.link, self.run_id, record.token, record.spec, last.attempt, facts)
         except (NodeUnfit, NotFound, InvalidInput) as error:
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
         self._claimed_token = record.token

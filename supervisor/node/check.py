@@ -17,7 +17,7 @@ from supervisor.node.opening import open_channel
 from supervisor.node.options import LinkOptions
 
 _HELLO_S = 15.0
-_CLOCK_S = 30.0
+CLOCK_S = 30.0
 """A node's clock may differ so much before times of its log mislead a person."""
 
 
@@ -100,7 +100,7 @@ def _fitness(spec: NodeSpec, facts: NodeFacts, options: LinkOptions) -> list[Che
     rows.append(CheckRow(what="tmux", ok=tmux is not None, found=tmux or "not there", mend=None if tmux else mend))
     if facts.clock_unix_s is not None:
         behind_s = options.clock().timestamp() - facts.clock_unix_s
-        right = abs(behind_s) <= _CLOCK_S
+        right = abs(behind_s) <= CLOCK_S
         found = "agrees" if right else f"differs by {behind_s:.0f} s"
         rows.append(
             CheckRow(what="clock", ok=right, found=found, mend=None if right else "Start a time service there.")

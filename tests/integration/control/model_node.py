@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from supervisor.model.errors import StaleToken
-from supervisor.model.node import LinkState
+from supervisor.model.node import Gpu, LinkState, NodeFacts
 from supervisor.model.observation import Checkpoint, ExitRecord, Observation, Processes, Slice
 from supervisor.model.run import Code
 from supervisor.probe.wire import LaunchArgs, LaunchReply, ObserveArgs, StopArgs, StopReply
@@ -64,8 +64,17 @@ class ModelNode:
     calls_left: int | None = None
     """The daemon dies at the call after so many; None: never."""
     dies_after_effect: bool = False
+    gpus: tuple[Gpu, ...] = ()
 
     # --- what Link offers ---
+
+    @property
+    def facts(self) -> NodeFacts:
+        return NodeFacts(gpus=self.gpus)
+
+    async def hello(self) -> NodeFacts:
+        with self._call():
+            return self.facts
 
     @property
     def state(self) -> LinkState:

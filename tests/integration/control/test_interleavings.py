@@ -124,7 +124,6 @@ async def _daemons(
                 store=store,  # type: ignore[arg-type]
                 link=node,  # type: ignore[arg-type]
                 run_url=lambda run: f"http://vigil/{run.id}",
-                gpus=lambda _run: None,
                 now=clock,
             )
             watch = Watch(run_id, around)
