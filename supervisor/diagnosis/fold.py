@@ -15,6 +15,8 @@ from supervisor.diagnosis.text import Line, split_prefix
 RECENT_LINES = 6
 BATCH_LINES = 256
 SPARSE = 8
+SPARSER_AFTER = 2048
+SPARSER = 32
 SAME_HEAD = 5
 MAX_PASSED_CHARS = 640
 MAX_LINE_CHARS = 400
@@ -48,10 +50,26 @@ def fold_log(state: State, lines: Iterable[Line], library: Library, own: str | N
     while batch := list(islice(following, BATCH_LINES)):
         texts = [split_prefix(line.text) for line in batch]
         speaking = library.speaking([text for _, text in texts])
+        head, most = _passing(state, read_own)
+        passed: str | None = None
         for index, (line, (writer, text)) in enumerate(zip(batch, texts, strict=True)):
             state.order += 1
+            if (
+                text[:SAME_HEAD] == head
+                and state.passed < most
+                and index not in speaking
+                and not names_not_finite(text)
+            ):
+                state.passed += 1
+                passed = text
+                continue
+            if passed is not None:
+                state.passed_line, passed = (passed[:MAX_PASSED_CHARS], at), None
             if text and not text.isspace():
                 _fold_line(state, line.number, writer, text, library if index in speaking else None, read_own, at)
+                head, most = _passing(state, read_own)
+        if passed is not None:
+            state.passed_line = (passed[:MAX_PASSED_CHARS], at)
 
 
 def fold_metrics(state: State, lines: Iterable[Line], at: float) -> None:
@@ -72,10 +90,6 @@ def _fold_line(
 ) -> None:
     """`library` is None where a fast look found nothing in the line that any signature or traceback asks for."""
     if library is None and not state.trace.open:
-        if read_own is None and _passes(state, text):
-            state.passed += 1
-            state.passed_line = (text[:MAX_PASSED_CHARS], at)
-            return
         if text[:SAME_HEAD] == state.progress_line[:SAME_HEAD]:
             state.passed_line = None  # what comes now tells more than what was passed over
         read_passed(state)
@@ -111,15 +125,13 @@ def read_passed(state: State) -> None:
         _fold_progress(state, text, None, at)
 
 
-def _passes(state: State, text: str) -> bool:
-    """Whether a line may be passed over: a long log repeats itself, and every eighth line of progress tells enough."""
-    return (
-        state.progress_events > SPARSE_AFTER
-        and state.passed % SPARSE < SPARSE - 1
-        and not state.open
-        and text[:SAME_HEAD] == state.progress_line[:SAME_HEAD]
-        and not names_not_finite(text)
-    )
+def _passing(state: State, read_own: object) -> tuple[str | None, int]:
+    """How a line begins that may be passed over, and how many of them: a long log repeats itself, and every eighth or
+    so tells enough."""
+    if read_own is not None or state.open or state.trace.open or state.progress_events <= SPARSE_AFTER:
+        return None, 0
+    most = SPARSE if state.progress_events <= SPARSER_AFTER else SPARSER
+    return state.progress_line[:SAME_HEAD] or None, most - 1
 
 
 def _plain_line(state: State, number: int | None, text: str) -> None:
