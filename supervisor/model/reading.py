@@ -1,8 +1,10 @@
 """Reading what people write: spec texts, and errors that name the place, the value and the remedy."""
 
 import json
+import math
 import tomllib
 import types
+from collections.abc import Iterator
 from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -62,6 +64,8 @@ def parse(model: type[_Model], data: Any, *, source: str) -> _Model:
     """`data` as `model`; InvalidInput with one fault per faulty place."""
     if not isinstance(data, dict):
         raise InvalidInput(f"{source} must be a mapping, but is {type(data).__name__}.")
+    if faults := list(_unwritable(data)):
+        raise InvalidInput(f"{source} holds what can neither be stored nor launched.", faults=faults)
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -74,6 +78,27 @@ def nearest(word: str, known: list[str]) -> str | None:
     """The known word that `word` most likely means."""
     matches = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.5)
     return next((name for name in known if matches and name.lower() == matches[0]), None)
+
+
+def _unwritable(value: Any, place: str = "") -> Iterator[Fault]:
+    """No argument or path can hold a NUL, no UTF-8 half a character, and no JSON an infinity."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _unwritable(key, place)
+            yield from _unwritable(item, f"{place}.{key!s}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _unwritable(item, f"{place}.{index}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Fault(place=_shown(place), value=repr(value), detail="is no finite number")
+    elif isinstance(value, str) and ("\0" in value or value != _shown(value)):
+        what = "a NUL byte" if "\0" in value else "half a character (a lone surrogate)"
+        yield Fault(place=_shown(place), value=_shortened(value), detail=f"holds {what}")
+
+
+def _shown(text: str) -> str:
+    """`text` as UTF-8 can carry it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _faults(model: type[BaseModel], error: ValidationError) -> list[Fault]:

@@ -13,6 +13,11 @@ from supervisor.model.noun import Noun
 RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 Scalar = str | int | float | bool | None
 Action = Literal["restart", "alert", "shadow"]
+MAX_SECONDS = 1e9
+"""Thirty years: beyond it a time plus a wait is no time any more."""
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
+Span = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 def _tuple_of_one(value: Any) -> Any:
@@ -139,21 +144,21 @@ class Watch(Noun):
     """When Vigil looks, and from when silence counts."""
 
     interval_s: Annotated[float, Field(ge=0.2, le=3600)] = 5.0
-    first_progress_s: Annotated[float, Field(gt=0)] = 3600.0
-    stall: Literal["auto"] | Annotated[float, Field(gt=0)] = "auto"
-    stale_after_s: Annotated[float, Field(gt=0)] = 1800.0
+    first_progress_s: Span = 3600.0
+    stall: Literal["auto"] | Span = "auto"
+    stale_after_s: Span = 1800.0
 
 
 class Budget(Noun):
     """How often Vigil may try."""
 
-    corrections: Annotated[int, Field(ge=0)] = 8
+    corrections: Count = 8
     """Turns since the last checkpoint progress."""
-    without_progress: Annotated[int, Field(ge=0)] = 3
+    without_progress: Count = 3
     """Launches of one and the same point without it."""
-    total: Annotated[int, Field(ge=0)] = 20
-    per_day: Annotated[int, Field(ge=0)] = 6
-    backoff_s: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)] = (0.0, 30.0, 120.0, 600.0)
+    total: Count = 20
+    per_day: Count = 6
+    backoff_s: Annotated[tuple[Seconds, ...], Field(min_length=1)] = (0.0, 30.0, 120.0, 600.0)
     """By consecutive launches of the same point."""
 
 
@@ -161,15 +166,15 @@ class Preflight(Noun):
     """A command that may refuse a configuration before it costs a launch."""
 
     command: str
-    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    timeout_s: Span = 60.0
 
 
 class Stop(Noun):
     """How the attempt is ended politely."""
 
     signal: Literal["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"] = "SIGINT"
-    grace_s: Annotated[float, Field(ge=0)] = 60.0
-    save_grace_s: Annotated[float, Field(ge=0)] = 3600.0
+    grace_s: Seconds = 60.0
+    save_grace_s: Seconds = 3600.0
     """While a checkpoint grows."""
     clean: tuple[str, ...] = ()
 
@@ -177,7 +182,7 @@ class Stop(Noun):
 class Completion(Noun):
     """When the work counts as complete."""
 
-    exit_code: int = 0
+    exit_code: Annotated[int, Field(ge=0, le=255)] = 0
     marker: str = "auto"
 
 
@@ -201,7 +206,7 @@ class Spec(Noun):
     progress: Annotated[str, AfterValidator(_progress_pattern)] | None = None
     checkpoint: CheckpointSpec | None = None
     resume: Resume | None = None
-    gpus: Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...] = "all"
+    gpus: Literal["all"] | tuple[Annotated[int, Field(ge=0, le=1023)], ...] = "all"
     after: str | None = None
     preset: str | None = None
     knobs: tuple[Knob, ...] = ()
@@ -225,8 +230,6 @@ class Spec(Noun):
             words = self.command
         else:
             words = " ".join(self.command)
-        if "\x00" in words:
-            raise ValueError("command holds a NUL byte")
         if "{config}" in words and self.config is None:
             raise ValueError("command names {config}, but there is no `config`")
         if isinstance(self.resume, ResumeByConfig) and self.config is None:

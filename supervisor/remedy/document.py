@@ -7,9 +7,10 @@ import io
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import lru_cache
 from typing import Any, Literal
 
 import tomlkit
@@ -27,6 +28,10 @@ from supervisor.remedy.literal import write_float
 
 Kind = Literal["toml", "yaml", "json"]
 Path = list[str | int]
+MAX_CHARS = {"toml": 256 * 1024, "yaml": 64 * 1024, "json": 256 * 1024}
+"""A larger text is used as it is, but not read: YAML takes a second for every 20 KiB, and every turn reads it anew."""
+MAX_VALUES = 20_000
+"""Keys, values and items of a text, aliases written out: a dozen short lines of YAML can stand for billions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,10 @@ class Document:
     @classmethod
     def read(cls, text: str, kind: Kind, *, source: str = "the configuration") -> "Document":
         """`text` parsed; InvalidInput where it does not parse or is no mapping."""
+        if len(text) > MAX_CHARS[kind]:
+            raise InvalidInput(
+                f"{source} is too large to be turned: above {MAX_CHARS[kind]} characters of {kind.upper()}."
+            )
         try:
             values = _parse(text, kind)
         except (YAMLError, YAMLFutureWarning, tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
@@ -126,14 +135,18 @@ class _Gone:
 _GONE = _Gone()
 
 
+@lru_cache(maxsize=32)
 def _parse(text: str, kind: Kind) -> Any:
+    """Plain values; nobody changes them in place. Remembered: consent, launch and every turn read the same text."""
+    text.encode()  # a file that is not UTF-8 came with its bytes escaped: nothing of it could be stored or shown
     match kind:
         case "toml":
-            return _plain(tomllib.loads(text))
+            data: Any = tomllib.loads(text)
         case "json":
-            return json.loads(text)
+            data = json.loads(text)
         case "yaml":
-            return _plain(_yaml().load(text))
+            data = _yaml().load(text)
+    return _plain(data, iter(range(MAX_VALUES)))
 
 
 def _dump(values: dict[str, Any], kind: Kind) -> str:
@@ -155,23 +168,31 @@ def _yaml() -> YAML:
     return yaml
 
 
-def _plain(value: Any) -> Any:
-    """`value` in Python's own types: what the round-trip readers add is taken off."""
+def _plain(value: Any, left: Iterator[int]) -> Any:
+    """`value` in Python's own types: what the round-trip readers add is taken off. `left`: how much may still come."""
+    if next(left, None) is None:
+        raise ValueError(f"more than {MAX_VALUES} values")
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(_plain(key)): _plain(item) for key, item in value.items()}
+        return {
+            _plain(key, left) if isinstance(key, str) else str(_plain(key, left)): _plain(item, left)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain(item, left) for item in value]
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     if value is None or isinstance(value, bool):
         return value
     if type(value).__name__ == "ScalarBoolean":  # an int to Python, a bool to every reader
         return bool(value)
-    for plain in (int, float, str):
+    if isinstance(value, str):
+        value.encode()  # JSON and YAML can write half a character
+        return str(value)
+    for plain in (int, float):
         if isinstance(value, plain):
             return plain(value)
     if hasattr(value, "value"):  # a scalar with a tag of its own
-        return _plain(value.value)
+        return _plain(value.value, left)
     return str(value)
 
 

@@ -7,13 +7,15 @@ from decimal import Decimal
 from supervisor.model.spec import Scalar
 
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)")
+MAX_DIGITS = 300
+"""A longer whole number is no setting: no float could hold it."""
 _BROKEN = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?")
 
 
 def read_number(text: str) -> int | float | str:
     """The number that `text` writes; else `text` itself. Infinities and NaN stay text: nothing can be turned there."""
     if _WHOLE.fullmatch(text):
-        return int(text)
+        return int(text) if len(text) <= MAX_DIGITS else text
     if _BROKEN.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
     return text

@@ -143,7 +143,7 @@ def _document(spec: Spec, file_text: str | None) -> tuple[Document | None, str]:
     if spec.config.values is not None:
         return Document.render(spec.config.values, spec.config.kind), ""
     if file_text is None:
-        return None, f"{spec.config.file} has not been read"
+        return None, f"{spec.config.file} has not been read, or is not UTF-8"
     try:
         return Document.read(file_text, spec.config.kind, source=str(spec.config.file)), ""
     except InvalidInput as error:

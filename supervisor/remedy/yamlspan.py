@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import lru_cache
 
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -54,7 +55,7 @@ def removed(text: str, place: list[str | int]) -> str:
 
 
 def _at(text: str, place: list[str | int]) -> Node:
-    node: Node | None = YAML(typ="rt", pure=True).compose(text)
+    node = _composed(text)
     for part in place:
         if isinstance(node, SequenceNode) and isinstance(part, int):
             node = node.value[part]
@@ -65,6 +66,12 @@ def _at(text: str, place: list[str | int]) -> Node:
     if node is None:
         raise ValueError("nothing there")
     return node
+
+
+@lru_cache(maxsize=8)
+def _composed(text: str) -> Node | None:
+    """Its nodes, which nobody changes; remembered as one text is asked for several places."""
+    return YAML(typ="rt", pure=True).compose(text)  # type: ignore[no-any-return]
 
 
 def _scalar(value: Scalar, style: str | None, old: str) -> str:

@@ -46,3 +46,39 @@ def test_a_progress_pattern_that_could_not_be_read_is_refused(pattern, why):
 
 def test_a_progress_pattern_with_a_step_passes():
     assert parse_spec(LEAST | {"progress": r"it (?P<step>\d+)"}).progress
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "place"),
+    [
+        ("env", {"A": "a\0b"}, "env.A"),
+        ("env", {"A": "\ud800"}, "env.A"),
+        ("workdir", "/tmp\0/x", "workdir"),
+        ("command", ["echo", "a\0"], "command.1"),
+        ("config", {"format": "json", "values": {"a": [1, float("nan")]}}, "config.values.a.1"),
+        ("config", {"format": "json", "values": {"a\0": 1}}, "config.values"),
+        ("stop", {"grace_s": float("inf")}, "stop.grace_s"),
+        ("knobs", [{"key": "env.A", "relieves": ["gpu_oom"], "step": "double", "max": float("inf")}], "knobs.0.max"),
+    ],
+)
+def test_what_can_neither_be_stored_nor_launched_is_refused(key, value, place):
+    with pytest.raises(InvalidInput) as refused:
+        parse_spec(LEAST | {key: value})
+    assert [fault["place"] for fault in refused.value.faults] == [place]
+    str(refused.value).encode()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"budget": {"backoff_s": [1e300]}},
+        {"watch": {"stale_after_s": 1e300}},
+        {"stop": {"save_grace_s": 1e300}},
+        {"gpus": [10**30]},
+        {"completion": {"exit_code": 10**30}},
+        {"budget": {"total": 10**30}},
+    ],
+)
+def test_numbers_beyond_all_use_are_refused(more):
+    with pytest.raises(InvalidInput):
+        parse_spec(LEAST | more)

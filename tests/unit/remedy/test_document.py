@@ -1,5 +1,6 @@
 import json
 import tomllib
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -117,6 +118,27 @@ def test_keys_with_dots_and_tags_are_read() -> None:
 def test_what_does_not_parse_is_named(text: str, kind: Kind) -> None:
     with pytest.raises(InvalidInput, match=r"c\.x"):
         Document.read(text, kind, source="c.x")
+
+
+ALIASES = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{one}: &{one} [{', '.join(['*' + before] * 9)}]\n" for before, one in pairwise("abcdefghijkl")
+)
+"""Twelve lines that stand for billions of values."""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "why"),
+    [
+        (ALIASES, "yaml", "more than"),
+        ("a: 1\n" * 40_000, "yaml", "too large"),
+        ("[" * 200_000, "json", "not valid"),
+        (b'a: "\xe9"'.decode("utf-8", "surrogateescape"), "yaml", "not valid"),
+        ('{"a": "\\ud800"}', "json", "not valid"),
+    ],
+)
+def test_what_cannot_be_stored_or_would_never_end_is_not_read(text: str, kind: Kind, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        Document.read(text, kind)
 
 
 def test_toml_cannot_hold_null() -> None:
