@@ -21,12 +21,9 @@ from supervisor.model.errors import Fault, Unauthorized, Unavailable, VigilError
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.run import Call, Run, RunState
-from supervisor.model.settings import DEFAULT_LISTEN, default_data_folder
+from supervisor.model.settings import ADDRESS_FILE, DEFAULT_LISTEN, TOKEN_FILE, default_data_folder
 from supervisor.model.spec import Action, Scalar
 
-ADDRESS_FILE = "address"
-"""In the data folder while a daemon serves it: where it listens."""
-TOKEN_FILE = "admin.token"  # noqa: S105 - a file's name
 _TIMEOUT_S = 30.0
 _LOG_PIECE_BYTES = 1024 * 1024
 

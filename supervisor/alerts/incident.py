@@ -16,14 +16,13 @@ from supervisor.model.decision import Decision, GiveUp, HoldRun, Restart, StopAt
 from supervisor.model.event import EventType
 from supervisor.model.incident import Incident, Message, MessageType, Severity
 from supervisor.model.noun import rfc3339
-from supervisor.model.run import Attempt, Run, RunState
+from supervisor.model.run import VIGIL, Attempt, Run, RunState
 from supervisor.model.verdict import Verdict
 from supervisor.store.records import NewEvent
 
 MAX_EVIDENCE = 20
 """Lines in one message."""
 MAX_LINE_CHARACTERS = 500
-_BY_VIGIL = "vigil"
 _DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 _WELL = frozenset({"healthy", "finished"})
 
@@ -134,7 +133,7 @@ class _Turn:
         for incident in self._open():
             if incident.attempt >= attempt.no:
                 continue
-            if attempt.by != _BY_VIGIL:
+            if attempt.by != VIGIL:
                 self._resolve(incident, f"{attempt.by} started attempt {attempt.no}.", turns=turns)
             elif incident.cause != cause and incident.state == "open":
                 self._resolve(incident, f"Attempt {incident.attempt} has ended.")

@@ -3,21 +3,20 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
 from supervisor.api.around import Around, World
 from supervisor.model.errors import Forbidden, Unauthorized
 from supervisor.model.noun import Noun
-from supervisor.model.settings import LOOPBACK
+from supervisor.model.settings import LOOPBACK, TOKEN_FILE
+from supervisor.store.records import Role
 
-Role = Literal["viewer", "operator", "admin"]
-_RANK: dict[str, int] = {"viewer": 0, "operator": 1, "admin": 2}
+_RANK: dict[Role, int] = {"viewer": 0, "operator": 1, "admin": 2}
 COOKIE = "vigil_session"
 CSRF_HEADER = "X-Vigil-CSRF"
 """The page sends it with every unsafe request; another site's form cannot."""
-TOKEN_FILE = "admin.token"  # noqa: S105 - a file's name
 _COOKIE_AGE_S = 30 * 24 * 3600
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 

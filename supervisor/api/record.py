@@ -13,9 +13,10 @@ from supervisor.api.described import ANSWERS
 from supervisor.model.errors import Fault, InvalidInput, NotFound
 from supervisor.model.noun import from_unix, rfc3339
 from supervisor.model.run import Run
+from supervisor.store.events import MAX_READ
+from supervisor.store.log import MAX_READ_BYTES
 
 router = APIRouter(prefix="/api/v1", tags=["record"], responses=ANSWERS)
-MAX_LOG_BYTES = 8 * 1024 * 1024
 MAX_WAIT_S = 60.0
 _LOG_HEADERS: dict[str, Any] = {
     "X-Next-Offset": {"schema": {"type": "integer"}, "description": "`since` for the next call."},
@@ -36,7 +37,7 @@ async def read_log(
     attempt: Annotated[int | None, Query(ge=1, description="Default: the newest.")] = None,
     since: Annotated[int, Query(ge=0, description="Offset in the attempt's stream.")] = 0,
     tail: Annotated[int | None, Query(ge=1, description="So many bytes before the end, instead of `since`.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 1024 * 1024,
+    limit: Annotated[int, Query(ge=1, le=MAX_READ_BYTES)] = 1024 * 1024,
 ) -> Response:
     """The bytes that an attempt printed, from an offset on. Nothing is lost or doubled by following X-Next-Offset."""
     run = await world.fleet.run(key)
@@ -71,7 +72,7 @@ async def run_events(
     key: str,
     after: Annotated[int, Query(ge=0, description="The `seq` of the last event that is known.")] = 0,
     wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Answer empty only after so long.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+    limit: Annotated[int, Query(ge=1, le=MAX_READ)] = 500,
 ) -> Response:
     """What happened to one run, oldest first."""
     run = await world.fleet.run(key)
@@ -84,7 +85,7 @@ async def all_events(
     who: Viewer,
     after: Annotated[int, Query(ge=0)] = 0,
     wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+    limit: Annotated[int, Query(ge=1, le=MAX_READ)] = 500,
 ) -> Response:
     """What happened to all runs and nodes, oldest first."""
     return await _events(world, None, after, wait_s, limit)

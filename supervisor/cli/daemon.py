@@ -16,13 +16,12 @@ from supervisor import __version__
 from supervisor.alerts.outbox import Outbox
 from supervisor.alerts.route import routes_of
 from supervisor.api.app import create_app
-from supervisor.api.auth import TOKEN_FILE, write_token
+from supervisor.api.auth import write_token
 from supervisor.cli.daemon_socket import listen, url_of
 from supervisor.cli.systemd import notify, watchdog_interval_s
-from supervisor.client import ADDRESS_FILE
 from supervisor.control.fleet import Fleet
 from supervisor.model.event import EventType
-from supervisor.model.settings import Settings
+from supervisor.model.settings import ADDRESS_FILE, Settings
 from supervisor.store.records import NewEvent
 from supervisor.store.store import Store
 
@@ -98,7 +97,7 @@ async def first_token(store: Store, folder: Path) -> None:
     if any(token.role == "admin" for token in await store.tokens()):
         return
     path = write_token(folder, await store.create_token("admin", "admin", datetime.now(UTC)))
-    _log.info("token.written", path=str(path), file=TOKEN_FILE)
+    _log.info("token.written", path=str(path))
 
 
 class _Server(uvicorn.Server):

@@ -19,10 +19,10 @@ from supervisor.cli.demo_story import Story
 from supervisor.cli.following import FAILED, RunFailed
 from supervisor.cli.output import Json, print_json, say
 from supervisor.cli.specfile import read_spec
-from supervisor.client import ADDRESS_FILE, TOKEN_FILE, DaemonUnreachable, TimedOut, Vigil
+from supervisor.client import DaemonUnreachable, TimedOut, Vigil
 from supervisor.model.errors import NodeUnfit, NotFound
 from supervisor.model.run import ENDED, Run
-from supervisor.model.settings import DEFAULT_LISTEN, split_listen
+from supervisor.model.settings import ADDRESS_FILE, DEFAULT_LISTEN, TOKEN_FILE, split_listen
 
 _START_S = 120.0
 _STOP_S = 30.0

@@ -10,7 +10,7 @@ from supervisor.cli.output import Json, out, print_json, print_table, state_text
 from supervisor.cli.telling import sentence_of
 from supervisor.client import Vigil
 from supervisor.model.event import Event
-from supervisor.model.run import Run, RunState
+from supervisor.model.run import LIVING, Run, RunState
 
 
 def add_to(app: typer.Typer) -> None:
@@ -105,7 +105,7 @@ def _event_line(event: Event) -> str:
 
 
 def _says(run: Run) -> str:
-    if not run.link.ok and run.state in {RunState.RUNNING, RunState.LAUNCHING, RunState.STOPPING}:
+    if not run.link.ok and run.state in LIVING:
         return "node not seen" + (f" since {short_time(run.link.last_seen)}" if run.link.last_seen else "")
     if run.hold:
         return f"held by {run.hold.by}"

@@ -6,10 +6,10 @@ from datetime import datetime
 from supervisor.control import link_events
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts
-from supervisor.control.written import Written, moved, with_attempt, with_facts, written
-from supervisor.model.decision import Decision, Finish, Restart
+from supervisor.control.written import Written, moved, standing, with_attempt, with_facts, written
+from supervisor.model.decision import Decision, Restart
 from supervisor.model.event import EventType
-from supervisor.model.run import Attempt, Code, Correction, RunState, Turn
+from supervisor.model.run import VIGIL, Attempt, Code, Correction, RunState, Turn
 from supervisor.probe.wire import LaunchReply
 from supervisor.remedy.configuration import Resolved, resolve, value_at
 from supervisor.remedy.decide import decide
@@ -34,11 +34,7 @@ def next_plan(record: RunRecord, now: datetime, *, code_now: Code | None = None)
 
 def asked_plan(record: RunRecord, request: Request) -> Restart:
     """The launch that a person asked for: from the newest whole checkpoint, with the turns that stand and the asked."""
-    if not record.run.attempts:
-        return Restart(sentence=request.why or "First launch.", hypothesis=FIRST_HYPOTHESIS, overrides=request.overrides)
-    plan = _again(record, request.why or f"{request.by} asked for it.")
-    if not request.overrides:
-        return plan
+    plan = _again(record, request.why or (f"{request.by} asked for it." if record.run.attempts else "First launch."))
     return plan.model_copy(update={"overrides": {**plan.overrides, **request.overrides}})
 
 
@@ -52,7 +48,7 @@ def planned(record: RunRecord, plan: Restart, config_text: str | None, now: date
     attempt = Attempt(
         no=number,
         state="launching",
-        by=request.by if request else "vigil",
+        by=request.by if request else VIGIL,
         why=(request.why if request else None) or plan.sentence,
         config=resolved.values,
         env=dict(resolved.env),
@@ -122,12 +118,7 @@ def found_started(record: RunRecord, last: AttemptRecord, now: datetime) -> Writ
 
 def settled(record: RunRecord, decision: Decision, now: datetime) -> Written:
     """A decision, made between attempts, that launches nothing."""
-    state = RunState.FINISHED if isinstance(decision, Finish) else RunState.FAILED
-    if decision.kind == "hold":
-        state = RunState.HELD
-    reason = None if isinstance(decision, Finish) else decision.sentence
-    after = replace(moved(record, state, reason, now), request=None)
-    return written(record, after, now)
+    return written(record, replace(moved(record, *standing(decision), now), request=None), now)
 
 
 def failed(record: RunRecord, why: str, now: datetime) -> Written:
@@ -152,7 +143,7 @@ def stopped(record: RunRecord, now: datetime) -> Written:
 
 
 def reasoned(record: RunRecord, why: str, now: datetime) -> Written:
-    """The same state, another reason."""
+    """Another reason to wait. What waits to be started again, and is not being started, is pending."""
     state = record.run.state
     if record.run.attempts and record.run.attempts[-1].state == "ended" and state is RunState.RESTARTING:
         state = RunState.PENDING

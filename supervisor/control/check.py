@@ -8,9 +8,9 @@ from supervisor.control import link_events
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts, StopCause
 from supervisor.control.series import points
-from supervisor.control.written import Written, facts_of, moved, state_events, with_attempt, with_facts
+from supervisor.control.written import Written, facts_of, moved, standing, state_events, with_attempt, with_facts
 from supervisor.diagnosis.examine import AttemptContext, Examination, examine
-from supervisor.model.decision import Decision, Finish, HoldRun, Restart, StopAttempt, Wait
+from supervisor.model.decision import Decision, StopAttempt
 from supervisor.model.event import EventType
 from supervisor.model.noun import from_unix
 from supervisor.model.observation import Observation
@@ -189,15 +189,7 @@ def _settle(record: RunRecord, facts: Facts, verdict: Verdict, decision: Decisio
         return RunState.RESTARTING, request.why
     if facts.stopping_for is not None and facts.stopping_for.then == "failed":
         return RunState.FAILED, facts.stopping_for.sentence
-    match decision:
-        case Finish():
-            return RunState.FINISHED, None
-        case HoldRun():
-            return RunState.HELD, decision.sentence
-        case Restart() | Wait():
-            return RunState.RESTARTING, decision.sentence
-        case _:
-            return RunState.FAILED, decision.sentence
+    return standing(decision)
 
 
 def _changed_before(before: RunRecord, after: RunRecord, current_no: int) -> tuple[AttemptRecord, ...]:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.control.facts import Facts
+from supervisor.model.decision import Decision, Finish, HoldRun, Restart, Wait
 from supervisor.model.event import EventType
 from supervisor.model.observation import Slice
 from supervisor.model.run import RunState
@@ -30,6 +31,19 @@ def moved(record: RunRecord, state: RunState, reason: str | None, now: datetime,
     if all(getattr(record.run, name) == value for name, value in changes.items()):
         return record
     return replace(record, run=record.run.model_copy(update={**changes, "updated_at": now}))
+
+
+def standing(decision: Decision) -> tuple[RunState, str | None]:
+    """What the run is, and why, once its attempt has ended and this is to be done about it."""
+    match decision:
+        case Finish():
+            return RunState.FINISHED, None
+        case HoldRun():
+            return RunState.HELD, decision.sentence
+        case Restart() | Wait():
+            return RunState.RESTARTING, decision.sentence
+        case _:
+            return RunState.FAILED, decision.sentence
 
 
 def state_events(before: RunRecord, after: RunRecord, now: datetime) -> tuple[NewEvent, ...]:

@@ -11,7 +11,6 @@ MessageType = Literal[
     "run.incident.resolved",
     "run.finished",
     "run.first_step",
-    "vigil.blind",
 ]
 
 

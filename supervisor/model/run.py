@@ -42,6 +42,8 @@ ALLOWED: Mapping[Call, frozenset[RunState]] = {
 """The table of docs/api.md: which call a state allows; any other is a 409."""
 
 Desired = Literal["running", "stopped"]
+VIGIL = "vigil"
+"""`Attempt.by` of an attempt that Vigil launched by itself."""
 
 
 class Hold(Noun):
@@ -107,7 +109,7 @@ class Attempt(Noun):
 
     no: int
     state: Literal["launching", "running", "ended"]
-    by: str = "vigil"
+    by: str = VIGIL
     why: str = ""
     code: Code = Code()
     started_at: Moment | None = None

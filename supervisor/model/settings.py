@@ -17,6 +17,10 @@ from supervisor.model.reading import nearest, parse, read_mapping
 
 DEFAULT_LISTEN = "127.0.0.1:8722"
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+ADDRESS_FILE = "address"
+"""In the data folder while a daemon serves it: where it listens."""
+TOKEN_FILE = "admin.token"  # noqa: S105 - a file's name
+"""In the data folder: the first token."""
 ENV_PREFIX = "VIGIL_"
 _OF_OTHERS = frozenset({"SERVER", "TOKEN", "CONFIG", "ATTEMPT", "RUN", "BUNDLE"})
 """Variables with our prefix that are no settings: the client's own, and those that the probe sets for a run."""

@@ -11,7 +11,7 @@ from supervisor.model.node import NodeSpec
 from supervisor.node.bundle import Bundle
 from supervisor.node.pipe import Pipe
 from supervisor.node.refusal import explain, unfit
-from supervisor.probe.wire import HELLO_WORD, MAX_PREAMBLE_BYTES, Decoder, Frame, WireError, encode
+from supervisor.probe.wire import HELLO_WORD, MAX_PREAMBLE_BYTES, Decoder, Frame, Op, WireError, encode
 
 _OUR_MARGIN_S = 1.0
 """The probe has its own deadline for a call; ours lies a little behind, so that its reason arrives first."""
@@ -59,7 +59,7 @@ class Channel:
         """Until the probe has spoken. The error is the one that a person needs: ContainerDown, NodeUnfit, …"""
         await asyncio.shield(self._ready)
 
-    async def call(self, op: str, args: dict[str, Any], raw: bytes = b"", *, deadline_s: float) -> Frame:
+    async def call(self, op: Op, args: dict[str, Any], raw: bytes = b"", *, deadline_s: float) -> Frame:
         """One call. Its reply's `result` is in the header.
 
         NodeUnreachable when no reply came in time or the probe is gone, the probe's own error when it says no, TooLarge

@@ -31,6 +31,7 @@ from supervisor.probe.wire import (
     LaunchArgs,
     LaunchReply,
     ObserveArgs,
+    Op,
     StopArgs,
     StopReply,
 )
@@ -185,7 +186,7 @@ class Link:
         """Removes what Vigil keeps of the run on the node; CallRefused while anything of it lives."""
         await self._call("forget", {"run": run}, deadline_s=_LAUNCH_S)
 
-    async def _call(self, op: str, args: dict[str, Any], raw: bytes = b"", *, deadline_s: float) -> Frame:
+    async def _call(self, op: Op, args: dict[str, Any], raw: bytes = b"", *, deadline_s: float) -> Frame:
         channel = await self._connected(deadline_s)
         return await channel.call(op, args, raw, deadline_s=deadline_s)
 

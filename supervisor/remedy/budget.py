@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from supervisor.model.causes import Retry
-from supervisor.model.run import Attempt
+from supervisor.model.run import VIGIL, Attempt
 from supervisor.model.spec import Budget, Resume
 from supervisor.remedy.ledger import Point, point_of
 
-VIGIL = "vigil"
-"""`Attempt.by` of an attempt that Vigil launched by itself."""
 DAY = timedelta(days=1)
 
 

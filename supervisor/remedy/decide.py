@@ -119,11 +119,10 @@ def _stopped_for(case: Case, allowed: Permission) -> Decision:
         return Alert(sentence=f"{verdict.sentence or row.means} Not proved yet, so it is left alone ({allowed.by}).")
     following = relaunch(replace(case, ledger=case.ledger.with_end(case.attempt, row.id, resume=case.spec.resume)))
     if row.id in NUMERICS:
-        then = "restart" if isinstance(following, Restart) else "failed"
         return StopAttempt(
             sentence=f"Stopped before its next save for {row.id}. {following.sentence}",
             cause=row.id,
-            then="restart" if then == "restart" else "failed",
+            then="restart" if isinstance(following, Restart) else "failed",
         )
     if not isinstance(following, Restart):
         return Alert(sentence=f"{verdict.sentence or row.means} Left alone: {following.sentence}")

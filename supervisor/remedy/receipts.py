@@ -4,8 +4,7 @@ from datetime import datetime
 
 from supervisor.model.causes import Retry
 from supervisor.model.noun import Moment, Noun
-from supervisor.model.run import Attempt, Receipt
-from supervisor.remedy.budget import VIGIL
+from supervisor.model.run import VIGIL, Attempt, Receipt
 from supervisor.remedy.correction import turns_written
 
 
