@@ -28,7 +28,7 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vermin --target=3.10- --violations --no-tips supervisor/probe
-	$(BIN)/python -m pytest -q tests/unit
+	$(BIN)/python -m pytest -q -n auto tests/unit
 
 bench:
 	@deploy/prepare.sh test

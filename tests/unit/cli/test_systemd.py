@@ -37,12 +37,12 @@ def test_without_systemd_nothing_happens(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("usec", "pid", "interval_s"),
-    [("60000000", None, 30.0), ("60000000", str(os.getpid()), 30.0), ("60000000", "1", None), ("", None, None)],
+    [("60000000", None, 30.0), ("60000000", "ours", 30.0), ("60000000", "1", None), ("", None, None)],
 )
 def test_the_watchdog_is_fed_twice_as_often_as_needed(monkeypatch, usec, pid, interval_s):
     monkeypatch.setenv("WATCHDOG_USEC", usec)
     if pid:
-        monkeypatch.setenv("WATCHDOG_PID", pid)
+        monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()) if pid == "ours" else pid)
     else:
         monkeypatch.delenv("WATCHDOG_PID", raising=False)
     assert watchdog_interval_s() == interval_s
