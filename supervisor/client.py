@@ -262,7 +262,7 @@ class Vigil:
 
 
 def error_kinds() -> dict[str, type[VigilError]]:
-    """Every error class of the model by its code."""
+    """Every error class by its code: the model's, and those of whatever else this program has imported."""
     kinds: dict[str, type[VigilError]] = {}
     waiting: list[type[VigilError]] = [errors.VigilError]
     while waiting:

@@ -22,7 +22,7 @@ async def livez() -> dict[str, str]:
 
 @router.get("/readyz")
 async def readyz(world: World) -> JSONResponse:
-    """The store can be written and the loops turn; 503 otherwise. A dead node does not make the daemon unready."""
+    """The loops turn, reading the store as they go; 503 otherwise. A dead node does not make the daemon unready."""
     checks = dict(world.fleet.readiness())
     ready = all(checks.values())
     body = {"status": "ok" if ready else "not ready", "checks": checks}

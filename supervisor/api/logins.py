@@ -23,7 +23,7 @@ class FailedLogins:
         """TooManyRequests when this address has failed too often of late."""
         moments = self._recent(address)
         if len(moments) >= MAX_FAILURES:
-            raise TooManyRequests(max(1, round(moments[0] + WINDOW_S - self._clock())))
+            raise TooManyRequests(retry_after_s=max(1, round(moments[0] + WINDOW_S - self._clock())))
 
     def count(self, address: str) -> None:
         """One more failure."""

@@ -59,7 +59,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         "loss": GaugeMetricFamily("vigil_run_loss", "Last loss.", labels=labels),
         "eta_s": GaugeMetricFamily("vigil_run_eta_seconds", "Time to the last step, as it looks.", labels=labels),
     }
-    for run in runs:
+    for run in _newest_of_each_name(runs):
         names = [run.name, run.node]
         states_of.add_metric([*names, run.state.value], 1)
         restarts.add_metric(names, run.restarts)
@@ -71,6 +71,14 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
                 family.add_metric(names, value)
     yield from (states_of, verdict, restarts)
     yield from gauges.values()
+
+
+def _newest_of_each_name(runs: Sequence[Run]) -> Iterable[Run]:
+    """A name is free again once its run has ended, and no two samples may have the same labels."""
+    newest: dict[str, Run] = {}
+    for run in sorted(runs, key=lambda run: run.created_at):
+        newest[run.name] = run
+    return newest.values()
 
 
 def _nodes(nodes: Sequence[NodeView]) -> Iterator[Metric]:

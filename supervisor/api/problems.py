@@ -1,6 +1,7 @@
 """Every error as an RFC 9457 problem: what, where, which value, what to do about it."""
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -40,9 +41,11 @@ class TooManyRequests(VigilError):  # noqa: N818
     status = 429
     retryable = True
 
-    def __init__(self, retry_after_s: int) -> None:
+    def __init__(
+        self, detail: str = "", *, remedy: str = "", faults: Sequence[Fault] = (), retry_after_s: int = 60
+    ) -> None:
         """`retry_after_s`: how long logins from this address are refused."""
-        super().__init__(remedy=f"Try again in {retry_after_s} s.")
+        super().__init__(detail, remedy=remedy or f"Try again in {retry_after_s} s.", faults=faults)
         self.retry_after_s = retry_after_s
 
 

@@ -38,7 +38,7 @@ class Nodes:
         """Begins to keep a link to it."""
         if spec.name in self._links:
             raise Conflict(
-                f"A node named {spec.name!r} is known already.", remedy=f"Remove it first: vigil node rm {spec.name}"
+                f"There is a node named {spec.name!r} already.", remedy=f"Remove it first: vigil node rm {spec.name}"
             )
         link = Link(spec, options=self._options, on_change=lambda state, name=spec.name: self._changed(name, state))  # type: ignore[misc]
         self._links[spec.name] = link

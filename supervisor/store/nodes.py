@@ -23,7 +23,7 @@ def add(connection: Connection, spec: NodeSpec, by: str, now: datetime) -> None:
         if NodeSpec.model_validate_json(before) == spec:
             return
         raise Conflict(
-            f"There is a node {spec.name!r} already, and it is another one.",
+            f"There is a node named {spec.name!r} already, and it is another one.",
             remedy=f"Remove it first (vigil node rm {spec.name}), or choose another name.",
         )
     connection.execute(
@@ -70,6 +70,6 @@ def find(connection: Connection, name: str) -> NodeSpec:
         return NodeSpec.model_validate_json(text)
     close = nearest(name, list(connection.execute(select(nodes.c.name)).scalars()))
     raise NotFound(
-        f"There is no node {name!r}.",
+        f"There is no node named {name!r}.",
         remedy=f"Did you mean {close!r}?" if close else f"Add it: vigil node add {name} …",
     )

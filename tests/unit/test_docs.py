@@ -15,6 +15,7 @@ from supervisor.api.app import create_app
 from supervisor.api.metrics import exposition
 from supervisor.cli.main import app as commands
 from supervisor.client import error_kinds
+from supervisor.control.series import SERIES
 from supervisor.model.event import EventType
 from supervisor.model.node import NodeSpec
 from supervisor.model.noun import from_unix
@@ -69,6 +70,10 @@ def test_every_metric_is_documented():
     names = set(re.findall(r"^# TYPE (vigil_\w+) ", text, re.MULTILINE))
     assert {"vigil_runs", "vigil_http_requests_total"} <= names
     assert {name for name in names if f"`{name}`" not in API and not name.endswith("_created")} == set()
+
+
+def test_every_curve_is_documented():
+    assert all(f"| `{name}` | {what} |" in API for name, what in SERIES.items())
 
 
 def routes() -> list[tuple[str, str]]:

@@ -9,7 +9,9 @@ from supervisor.api.app import create_app
 from supervisor.api.auth import CSRF_HEADER, write_token
 from supervisor.api.logins import MAX_FAILURES, WINDOW_S, FailedLogins
 from supervisor.api.problems import TooManyRequests
+from supervisor.client import error_kinds
 from supervisor.model.errors import VigilError
+from supervisor.model.run import RunState
 from supervisor.model.settings import Settings
 from tests.fakes import FakeFleet
 
@@ -155,6 +157,22 @@ async def test_health(api, fleet):
     answer = await api.get("/readyz")
     assert (answer.status_code, answer.json()["checks"]) == (503, {"fleet": False})
     assert (await api.get("/livez")).status_code == 200
+
+
+async def test_a_name_that_was_used_again_has_one_sample(fleet, api):
+    fleet.put("again", state=RunState.FAILED, restarts=3)
+    fleet.put("again", restarts=1)
+    lines = (await api.get("/metrics", headers=bearer("viewer"))).text.splitlines()
+    assert [line for line in lines if line.startswith('vigil_run_restarts_total{node="local",run="again"}')] == [
+        'vigil_run_restarts_total{node="local",run="again"} 1.0'
+    ]
+    assert 'vigil_runs{state="failed"} 1.0' in lines
+
+
+def test_every_error_can_be_made_again_from_its_problem():
+    for kind in error_kinds().values():
+        made = kind("what", remedy="how", faults=[])
+        assert (made.detail, made.remedy) == ("what", "how")
 
 
 async def test_metrics_with_a_token_or_from_this_machine(app, api):
