@@ -1,4 +1,4 @@
-"""The command line: `python -m trainer train|plan --config FILE [--set section.key=value]…`, and `prepare`.
+"""The command line: `python -m trainer train|plan|evaluate --config FILE [--set section.key=value]…`, and `prepare`.
 
 Exit codes: 0 complete, 1 broken (a traceback ends the log), 2 the configuration or the arguments cannot be used,
 3 `plan`: it cannot fit, 128 + n ended by signal n.
@@ -26,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command == "prepare":
             return _prepare(arguments.files, arguments.tokenizer, arguments.out)
         config = load(arguments.config, arguments.set)
+        if arguments.command == "evaluate":
+            return _evaluate(config, arguments.checkpoint, arguments.prompts, arguments.tokens)
         return _train(config, arguments.resume) if arguments.command == "train" else _plan(config)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -37,7 +39,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train, going on from the newest whole checkpoint")
     plan = commands.add_parser("plan", help="print the memory plan; exit 3 when it cannot fit")
-    for command in (train, plan):
+    evaluate = commands.add_parser("evaluate", help="decode with a checkpoint; exit 1 when it changes the output")
+    evaluate.add_argument("--checkpoint", required=True, type=Path, metavar="PATH", help="a step's folder")
+    evaluate.add_argument("--prompts", type=int, default=8, metavar="N", help="held-out prompts")
+    evaluate.add_argument("--tokens", type=int, default=128, metavar="N", help="tokens to decode for each")
+    for command in (train, plan, evaluate):
         command.add_argument("--config", required=True, metavar="FILE", help="TOML")
         command.add_argument(
             "--set", action="append", default=[], metavar="KEY=VALUE", help="override section.key; may be repeated"
@@ -80,10 +86,28 @@ def _prepare(files: Sequence[Path], tokenizer: str, out: Path) -> int:
     from trainer.chats import prepare
 
     try:
-        loaded = AutoTokenizer.from_pretrained(tokenizer)  # type: ignore[no-untyped-call]
+        loaded = AutoTokenizer.from_pretrained(tokenizer)
     except (OSError, ValueError) as error:
         raise ConfigError(f"--tokenizer {tokenizer}: {error}") from error
     prepare(files, loaded, out, print)
+    return 0
+
+
+def _evaluate(config: Config, folder: Path, prompts: int, count: int) -> int:
+    from dataclasses import replace
+
+    from trainer.data import open_source
+    from trainer.evaluate import evaluate
+    from trainer.shape import drafter_shape, target_shape
+
+    if prompts < 1 or count < 2:
+        raise ConfigError("--prompts must be at least 1 and --tokens at least 2")
+    shape = drafter_shape(config, target_shape(config.model.target))
+    # Another seed makes other data; shards are for the caller to choose.
+    held_out = replace(config, train=replace(config.train, seed=config.train.seed + 1))
+    source = open_source(held_out, shape.target.vocab)
+    for line in evaluate(config, shape, source, folder, prompts=prompts, count=count):
+        print(line, flush=True)
     return 0
 
 

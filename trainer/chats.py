@@ -33,9 +33,8 @@ def prepare(files: Iterable[Path], tokenizer: Any, out: Path, say: Callable[[str
         for place, line in _lines(files):
             try:
                 sample = tokenise(json.loads(line)["messages"], tokenizer)
-            except (
-                Exception
-            ) as error:  # whatever a template or a tokenizer raises about one line concerns that line only
+            except Exception as error:
+                # Whatever template or tokenizer raise about a line concerns that line only.
                 bad += 1
                 if bad <= _TOLD:
                     say(f"{place} is left out: {type(error).__name__}: {error}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,15 @@ keep = 0
 """
 
 MakeConfig = Callable[..., Config]
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """The trainer installs signal handlers; the tests' process gets its own back."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

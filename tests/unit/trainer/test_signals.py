@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from trainer.signals import Interrupted, Signals
-
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
 
 
 def test_immediate_until_deferred() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ from trainer import checkpoint, train  # noqa: E402
 from trainer.__main__ import main  # noqa: E402
 
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
 
 
 class Trainer:
