@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
+from pydantic_core import to_json
 
 from supervisor.api.around import Around, World
 from supervisor.api.auth import Operator, Viewer
@@ -171,6 +172,7 @@ async def _called(world: Around, key: str, call: Call, **facts: Any) -> Response
 
 
 def _json(value: Any, *, status: int = 200, location: str | None = None) -> Response:
-    text = run_text(value) if isinstance(value, Run) else json.dumps(value, default=str)
+    # A configuration may hold infinities, which JSON cannot: they are shown as null, as in a run.
+    text = run_text(value) if isinstance(value, Run) else to_json(value, inf_nan_mode="null", fallback=str).decode()
     headers = {"Location": location} if location else None
     return Response(text, status_code=status, media_type="application/json", headers=headers)

@@ -16,14 +16,17 @@ MAX_CONFIG_BYTES = 1024 * 1024
 
 
 async def configuration_text(link: Link, spec: Spec) -> str | None:
-    """The text of the spec's configuration file on the node; None where the spec names none.
+    """The text of the spec's configuration file on the node; None where the spec names none, or it is not UTF-8.
 
     NotFound or InvalidInput of the probe where it cannot be read; NodeUnreachable where nobody can say.
     """
     if spec.config is None or spec.config.file is None:
         return None
     found = await link.read(spec.config.file, 0, MAX_CONFIG_BYTES, base=spec.workdir)
-    return found.data.decode("utf-8", "surrogateescape")
+    try:
+        return found.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None  # The program may well read it; it is used as it is, and no knob can turn it.
 
 
 async def launch(

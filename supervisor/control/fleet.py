@@ -22,9 +22,7 @@ from supervisor.model.spec import Action, Scalar, Spec
 from supervisor.node import check, host_key
 from supervisor.node.link import Link, LinkOptions
 from supervisor.node.reach import attach_argv
-from supervisor.remedy.configuration import configuration_of
 from supervisor.remedy.consent import Consent, consent
-from supervisor.remedy.knobs import ladder
 from supervisor.remedy.presets import with_preset
 from supervisor.store.records import KEEP, Keep, Request, RunRecord
 from supervisor.store.store import Store
@@ -101,12 +99,13 @@ class Fleet:
         link = self._nodes.link(spec.node)
         text = await act.configuration_text(link, spec)
         facts = link.facts
-        return consent(
+        # A thread: spelling out the ladder reads the configuration many times, and runs are watched meanwhile.
+        return await asyncio.to_thread(
+            consent,
             spec,
             shown_node=self._nodes.spec(spec.node).shown,
             gpus=tuple(f"{gpu.index}: {gpu.name}" for gpu in facts.gpus) if facts else (),
             file_text=text,
-            steps=ladder(spec, configuration_of(spec, file_text=text)),
         )
 
     async def run(self, key: str) -> Run:

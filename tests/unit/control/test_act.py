@@ -8,6 +8,7 @@ from supervisor.control import act
 from supervisor.control.facts import Facts
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import Gpu
+from supervisor.model.observation import Slice
 from supervisor.model.reading import parse_spec
 from supervisor.model.run import Attempt
 from tests.integration.control.model_node import Clock, ModelNode
@@ -51,3 +52,12 @@ async def test_a_device_that_is_not_there_is_no_launch():
         await launched([0, 2, 3], TWO)
     with pytest.raises(InvalidInput, match="it has none"):
         await launched([0], ())
+
+
+async def test_a_configuration_that_is_no_utf_8_is_used_as_it_is():
+    class Reading(ModelNode):
+        async def read(self, path: str, offset: int, size: int, *, base: str) -> Any:
+            return Slice(data=b'a: "\xe9"', end=7)
+
+    spec = parse_spec({"name": "a", "node": "box", "command": "train {config}", "config": {"file": "a.yaml"}})
+    assert await act.configuration_text(Reading(Clock()), spec) is None  # type: ignore[arg-type]
