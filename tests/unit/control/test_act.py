@@ -57,7 +57,7 @@ async def test_a_device_that_is_not_there_is_no_launch():
 async def test_a_configuration_that_is_no_utf_8_is_used_as_it_is():
     class Reading(ModelNode):
         async def read(self, path: str, offset: int, size: int, *, base: str) -> Any:
-            return Slice(data=b'a: "\xe9"', end=7)
+            return Slice(offset=0, data=b'a: "\xe9"', end=7)
 
     spec = parse_spec({"name": "a", "node": "box", "command": "train {config}", "config": {"file": "a.yaml"}})
     assert await act.configuration_text(Reading(Clock()), spec) is None  # type: ignore[arg-type]
