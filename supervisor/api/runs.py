@@ -31,7 +31,7 @@ class RestartBody(Noun):
     """The body of `:restart`."""
 
     set: dict[str, Scalar] = {}
-    """Knob key to value; null takes an override back."""
+    """Knob key to value; null takes the setting away."""
     why: str | None = None
     at: Literal["now", "checkpoint"] = "now"
     """`checkpoint`: when the next whole checkpoint is there."""

@@ -8,7 +8,16 @@ from supervisor.control import link_events
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts, StopCause
 from supervisor.control.series import points
-from supervisor.control.written import Written, facts_of, moved, standing, state_events, with_attempt, with_facts
+from supervisor.control.written import (
+    Written,
+    facts_of,
+    last_of,
+    moved,
+    standing,
+    state_events,
+    with_attempt,
+    with_facts,
+)
 from supervisor.diagnosis.examine import AttemptContext, Examination, examine
 from supervisor.model.decision import Decision, StopAttempt
 from supervisor.model.event import EventType
@@ -39,7 +48,7 @@ class Checked:
 def checked(record: RunRecord, last: AttemptRecord, seen: Observation, now: datetime) -> Checked:
     """Folds what was seen into the record; the decision is in it as state, reason and events."""
     before = facts_of(last)
-    examination = examine(record.spec, last.detector_state, seen, now, context=_context(last, before))
+    examination = examine(record.spec, last.detector_state, seen, now, context=context_of(last, before))
     facts = _remembered(before, last, examination, seen, now)
     verdict = _verdict(examination, facts)
     attempt = _attempt(last.attempt, examination, seen, verdict, now)
@@ -85,7 +94,8 @@ def checked(record: RunRecord, last: AttemptRecord, seen: Observation, now: date
     return Checked(written, behind=more and not verdict.final)
 
 
-def _context(last: AttemptRecord, facts: Facts) -> AttemptContext:
+def context_of(last: AttemptRecord, facts: Facts) -> AttemptContext:
+    """What the diagnosis must know of the attempt beyond its observations."""
     attempt = last.attempt
     assert attempt.started_at is not None
     return AttemptContext(
@@ -96,6 +106,15 @@ def _context(last: AttemptRecord, facts: Facts) -> AttemptContext:
         boot_id=last.boot_id,
         pid1_start_ticks=last.pid1_start_ticks,
     )
+
+
+def adopted(written: Written, now: datetime) -> Written:
+    """With the event that the attempt was found alive; the same where it had ended meanwhile."""
+    last = last_of(written.after)
+    if last is None or last.ended:
+        return written
+    event = NewEvent(type=EventType.ATTEMPT_ADOPTED, at=now, attempt=last.attempt.no)
+    return replace(written, events=(event, *written.events))
 
 
 def _remembered(facts: Facts, last: AttemptRecord, examination: Examination, seen: Observation, now: datetime) -> Facts:

@@ -1,6 +1,7 @@
 """The fleet: which runs are this daemon's, and what people ask of them. The API calls only this and the store."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from supervisor.control import act
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
-from supervisor.model.errors import CallRefused, Conflict, InvalidInput, NodeUnreachable, NotFound
+from supervisor.model.errors import CallRefused, Conflict, NodeUnreachable, NotFound
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec, unsupported
@@ -22,6 +23,7 @@ from supervisor.model.spec import Action, Scalar, Spec
 from supervisor.node import check, host_key
 from supervisor.node.link import Link, LinkOptions
 from supervisor.node.reach import attach_argv
+from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
 from supervisor.remedy.presets import with_preset
 from supervisor.store.records import KEEP, Keep, Request, RunRecord
@@ -142,7 +144,7 @@ class Fleet:
             case "release":
                 record = await self.store.request(run_id, None, call=call, by=by, why=why, now=now, hold=None)
             case "start" | "stop" | "restart":
-                self._check_overrides(record.spec, overrides or {})
+                await self._check_overrides(record, overrides or {})
                 request = Request(kind=call, by=by, why=why, overrides=overrides or {}, at=at, requested_at=now)
                 record = await self.store.request(
                     run_id,
@@ -208,8 +210,13 @@ class Fleet:
 
     async def check_node(self, spec_or_name: NodeSpec | str) -> list[check.CheckRow]:
         """What is there and what is missing, with the command that mends it."""
-        spec = self._nodes.spec(spec_or_name) if isinstance(spec_or_name, str) else spec_or_name
-        return await check.check(spec, self._nodes.options)
+        if not isinstance(spec_or_name, str):
+            return await check.check(spec_or_name, self._nodes.options)
+        rows = await check.check(self._nodes.spec(spec_or_name), self._nodes.options)
+        link = self._nodes.link(spec_or_name)
+        if all(row.ok for row in rows) and not link.state.ok:
+            link.retry()  # the cause is mended: no need to wait for the back-off's end
+        return rows
 
     async def host_key(self, spec: NodeSpec) -> host_key.HostKey:
         """The key that the node's sshd shows, for a person to compare and pin."""
@@ -223,18 +230,15 @@ class Fleet:
         self._nodes.link(spec.node)
         return spec
 
-    def _check_overrides(self, spec: Spec, overrides: dict[str, Scalar]) -> None:
-        for key in overrides:
-            kind, dot, rest = key.partition(".")
-            if kind not in {"env", "config", "args"} or not dot or not rest:
-                raise InvalidInput(
-                    f"{key!r} names no setting.", remedy="Write env.NAME, config.PATH or args.--flag, then =VALUE."
-                )
-            if kind == "config" and not spec.config_is_used:
-                raise InvalidInput(
-                    f"{key!r} would change nothing: the command does not use {{config}}.",
-                    remedy="Put {config} into the command or an environment variable of the spec.",
-                )
+    async def _check_overrides(self, record: RunRecord, overrides: dict[str, Scalar]) -> None:
+        """InvalidInput for a setting that is not there: said before an attempt is stopped for it."""
+        if not overrides:
+            return
+        text = None
+        with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
+            text = await act.configuration_text(self._nodes.link(record.run.node), record.spec)
+        last = last_of(record)
+        check_overrides(record.spec, {**(last.attempt.overrides if last else {}), **overrides}, file_text=text)
 
     async def _attempt(self, key: str) -> tuple[RunRecord, Link]:
         record = await self.store.load_run(key)

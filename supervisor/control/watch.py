@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 import structlog
 
 from supervisor.alerts.incident import step
-from supervisor.control import act, between, link_events, stopping
-from supervisor.control.check import checked
+from supervisor.control import act, between, link_events, refold, stopping
+from supervisor.control.check import adopted, checked
 from supervisor.control.written import Written, facts_of, last_of
 from supervisor.model.decision import Restart, Wait
 from supervisor.model.errors import (
@@ -44,6 +44,10 @@ BUSY_AGAIN_S = 1.0
 """The store cannot be written: the same bytes are fetched again so soon; the cursor has not moved."""
 
 
+HELD_AGAIN_S = 60.0
+"""A hold is looked at so often, should a wake-up have gone astray."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What a watch needs of the daemon."""
@@ -67,6 +71,8 @@ class Watch:
         self.stopping: asyncio.Task[None] | None = None
         self._adopted = False
         """The token was raised: whoever held the run before can launch and stop nothing any more."""
+        self._takes_over = False
+        """An attempt lived when this watch began; whether it still does the first check shows."""
         self._claimed_token = -1
         self._behind = True
 
@@ -116,8 +122,14 @@ class Watch:
             _log.debug("watch.stale", run=self.run_id, error=str(error))
             self._record = None
             return 0.0
-        except CallRefused as error:
+        except (CallRefused, NodeUnfit, InvalidInput) as error:
             await self._say(f"The node refuses: {error.detail}")
+            return BLIND_AGAIN_S
+        except Exception as error:
+            # A fault of our own must not look like a run that is watched.
+            _log.exception("watch.broken", run=self.run_id)
+            self._record = None
+            await self._say(f"Vigil cannot watch it: {type(error).__name__}; the daemon's log has the details.")
             return BLIND_AGAIN_S
 
     async def _turn(self) -> float | None:
@@ -142,8 +154,13 @@ class Watch:
             await store.next_token(self.run_id)
             record = await store.load_run(self.run_id)
             self._adopted = True
+            last = last_of(record)
+            self._takes_over = last is not None and last.attempt.state == "running"
         self._incidents = tuple(await store.incidents(self.run_id, open_only=True))
-        return record
+        last = last_of(record)
+        if last is None or last.ended:
+            return record
+        return await refold.readable(store, record, last, self._around.now())
 
     async def _claim(self, record: RunRecord) -> None:
         if self._claimed_token == record.token:
@@ -160,8 +177,9 @@ class Watch:
             return None
         if record.run.desired == "stopped":
             return await self._apply(between.stopped(record, now))
-        if record.run.hold:
-            return await self._wait_because(record, f"on hold by {record.run.hold.by}: {record.run.hold.why}", 60.0)
+        if hold := record.run.hold:
+            left_s = (hold.until - now).total_seconds() if hold.until else HELD_AGAIN_S
+            return await self._wait_because(record, f"on hold by {hold.by}: {hold.why}", min(left_s, HELD_AGAIN_S))
         plan = between.next_plan(record, now, code_now=await self._code_now(record))
         if isinstance(plan, Restart) and plan.not_before and plan.not_before > now:
             why = f"back-off until {plan.not_before:%H:%M:%S} UTC. {plan.sentence}"
@@ -173,7 +191,7 @@ class Watch:
             return await self._apply(between.settled(record, plan, now))
         try:
             text = await act.configuration_text(self._around.link, record.spec)
-            change = between.planned(record, plan, text, now)
+            change = await asyncio.to_thread(between.planned, record, plan, text, now)
         except (CallRefused, NotFound, InvalidInput) as error:
             return await self._apply(between.failed(record, f"Not launched: {error}", now))
         return await self._apply(change)
@@ -222,9 +240,15 @@ class Watch:
         if seen is None:
             self._record = None
             return 0.0
-        done = checked(record, last, seen, self._around.now())
+        if seen.exit is None:
+            done = checked(record, last, seen, self._around.now())
+        else:
+            # Deciding what comes next may read a configuration many times; other runs are watched meanwhile.
+            done = await asyncio.to_thread(checked, record, last, seen, self._around.now())
         self._behind = done.behind
-        return await self._apply(done.written)
+        delay_s = await self._apply(adopted(done.written, self._around.now()) if self._takes_over else done.written)
+        self._takes_over = False
+        return delay_s
 
     def _observe_args(self, record: RunRecord, last: AttemptRecord, *, wait_s: float) -> ObserveArgs:
         return ObserveArgs(

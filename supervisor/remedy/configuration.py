@@ -10,7 +10,7 @@ from supervisor.model.noun import Noun
 from supervisor.model.spec import ResumeByConfig, ResumeByEnv, Scalar, Spec
 from supervisor.remedy.commandline import Command, with_resume
 from supervisor.remedy.document import Document
-from supervisor.remedy.settings import Configuration
+from supervisor.remedy.settings import Configuration, split
 
 NO_ARGUMENTS = frozenset({"auto", "scratch"})
 """Recipes that append nothing: the program finds its checkpoint itself, or may begin anew."""
@@ -94,6 +94,16 @@ def configuration_of(
 ) -> Configuration:
     """The settings of a run with these turns, before its resume recipe; InvalidInput where a key is not there."""
     return Configuration.of(spec, file_text).turned(overrides or {})
+
+
+def check_overrides(spec: Spec, overrides: Mapping[str, Scalar], *, file_text: str | None = None) -> None:
+    """InvalidInput where one of the keys is no setting of the run, or one that the program never sees.
+
+    `file_text` None: `config.file` could not be read; whether its keys are there then shows at the launch.
+    """
+    unread = spec.config is not None and spec.config.file is not None and file_text is None
+    asked = {key: value for key, value in overrides.items() if not (unread and split(key)[0] == "config")}
+    configuration_of(spec, file_text=file_text, overrides=asked)
 
 
 def value_at(spec: Spec, key: str, *, file_text: str | None = None) -> Scalar:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.model.errors import Conflict
+from supervisor.model.event import Event, EventType
 from supervisor.model.reading import parse_spec
 from supervisor.model.run import ENDED, Call, Run, RunState
 from supervisor.store.records import Change, Request, RunRecord
@@ -189,6 +190,35 @@ async def _hold(store: Store, node: ModelNode, run_id: str, *, stopped: bool) ->
         assert stored == process.log, f"attempt {number}'s log"
     numbers = [event.seq for event in await store.events(after=0, limit=1_000_000)]
     assert numbers == list(range(1, 1 + len(numbers)))
+
+
+def test_the_next_daemon_takes_the_attempt_over_and_reads_what_another_version_left(world: World) -> None:
+    async def story() -> tuple[Run, list[Event]]:
+        clock = Clock()
+        node = ModelNode(clock)
+        data = {**SPEC, "name": "taken-over", "env": {"SIZE": "10"}}
+        record = await world.store.create_run(parse_spec(data), data, by="test", now=clock())
+        mortal = MortalStore(world.store)
+        await _daemons(mortal, node, clock, record.run.id, [], turns=5)
+        record = await world.store.load_run(record.run.id)
+        row = record.records[1]
+        assert row.log_cursor
+        assert record.run.progress.step
+        change = Change(
+            run=record.run,
+            expected_version=record.run.version,
+            token=record.token,
+            request=record.request,
+            attempts=(replace(row, detector_state=b'{"version":0}'),),
+        )
+        await world.store.apply(change)
+        await _daemons(mortal, node, clock, record.run.id, [], turns=200)
+        return (await world.store.load_run(record.run.id)).run, await world.store.events(run_id=record.run.id)
+
+    run, events = world.runner.run(story())
+    assert run.state is RunState.FINISHED
+    assert [(attempt.first_step, attempt.last_step) for attempt in run.attempts] == [(1, 12)]
+    assert [event.type for event in events].count(EventType.ATTEMPT_ADOPTED) == 1
 
 
 def test_out_of_memory_is_corrected_without_anybody(world: World) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from supervisor.model.errors import InvalidInput
-from supervisor.remedy.configuration import configuration_of, difference, resolve, value_at
+from supervisor.remedy.configuration import check_overrides, configuration_of, difference, resolve, value_at
 from tests.unit.remedy.made import spec
 
 FILE = "# mine\nmodel:\n  chunk: 128  # blocks\n  lr: 1e-4\nresume: null\n"
@@ -108,3 +108,19 @@ def test_values_of_the_spec_and_of_a_turned_run() -> None:
     assert configuration_of(spec(), overrides={"args.--batch": 3}).value("args.--batch") == 3
     with pytest.raises(InvalidInput, match="did you mean"):
         value_at(spec(), "config.attention.chunk")
+
+
+def test_overrides_are_checked_as_far_as_is_known() -> None:
+    check_overrides(spec(), {"config.attention.sdpa_chunk": 64, "args.--batch": 3, "env.NEW": "x"})
+    for key in ("config.attention.chunk", "args.--no-such-flag", "args.batch", "lr"):
+        with pytest.raises(InvalidInput):
+            check_overrides(spec(), {key: 1})
+    check_overrides(with_file(), {"config.model.chunk": 64}, file_text=FILE)
+    with pytest.raises(InvalidInput, match="did you mean"):
+        check_overrides(with_file(), {"config.model.chunks": 64}, file_text=FILE)
+    check_overrides(with_file(), {"config.model.chunks": 64})
+
+
+def test_an_override_that_the_program_never_sees_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="has no effect"):
+        check_overrides(spec(command="python train.py"), {"config.lr": 1})
