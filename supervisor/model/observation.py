@@ -98,6 +98,7 @@ class Processes(Noun):
     read_bytes: int | None = None
     written_bytes: int | None = None
     unkillable: tuple[int, ...] = ()
+    """In uninterruptible sleep although SIGKILL was sent."""
 
 
 class Memory(Noun):

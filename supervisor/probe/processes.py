@@ -301,7 +301,6 @@ def figures(found: list[Stat], wrapper_lives: bool, child_pid: int | None) -> di
         "cpu_s": sum(stat.cpu_s for stat in living) if living else None,
         "read_bytes": read_bytes,
         "written_bytes": written_bytes,
-        "unkillable": [stat.pid for stat in living if stat.state == "D"],
     }
 
 
