@@ -18,6 +18,8 @@ from supervisor.store.log import MAX_READ_BYTES
 
 router = APIRouter(prefix="/api/v1", tags=["record"], responses=ANSWERS)
 MAX_WAIT_S = 60.0
+MAX_NUMBER = 2**63 - 1
+"""What the store can count to."""
 _LOG_HEADERS: dict[str, Any] = {
     "X-Next-Offset": {"schema": {"type": "integer"}, "description": "`since` for the next call."},
     "X-Gap-Bytes": {"schema": {"type": "integer"}, "description": "So many bytes before these are known to be lost."},
@@ -35,8 +37,10 @@ async def read_log(
     who: Viewer,
     key: str,
     attempt: Annotated[int | None, Query(ge=1, description="Default: the newest.")] = None,
-    since: Annotated[int, Query(ge=0, description="Offset in the attempt's stream.")] = 0,
-    tail: Annotated[int | None, Query(ge=1, description="So many bytes before the end, instead of `since`.")] = None,
+    since: Annotated[int, Query(ge=0, le=MAX_NUMBER, description="Offset in the attempt's stream.")] = 0,
+    tail: Annotated[
+        int | None, Query(ge=1, le=MAX_NUMBER, description="So many bytes before the end, instead of `since`.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_READ_BYTES)] = 1024 * 1024,
 ) -> Response:
     """The bytes that an attempt printed, from an offset on. Nothing is lost or doubled by following X-Next-Offset."""
@@ -70,7 +74,7 @@ async def run_events(
     world: World,
     who: Viewer,
     key: str,
-    after: Annotated[int, Query(ge=0, description="The `seq` of the last event that is known.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_NUMBER, description="The `seq` of the last event that is known.")] = 0,
     wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Answer empty only after so long.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_READ)] = 500,
 ) -> Response:
@@ -83,7 +87,7 @@ async def run_events(
 async def all_events(
     world: World,
     who: Viewer,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
     wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_READ)] = 500,
 ) -> Response:

@@ -5,9 +5,13 @@ import sys
 from typing import Any, Literal
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 Level = Literal["debug", "info", "warning", "error"]
 _QUIET = ("asyncssh", "httpx2", "httpcore2", "alembic", "sqlalchemy.engine", "uvicorn", "uvicorn.error", "asyncio")
+
+_WITHOUT_LOCALS = ExceptionDictTransformer(show_locals=False)
+"""Locals of the frames hold requests, specs and lines of runs: half a megabyte an error, none of it the log's."""
 
 
 def configure(level: Level, form: Literal["auto", "text", "json"]) -> None:
@@ -22,7 +26,7 @@ def configure(level: Level, form: Literal["auto", "text", "json"]) -> None:
     last: list[Any] = (
         [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         if as_text
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [structlog.processors.ExceptionRenderer(_WITHOUT_LOCALS), structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

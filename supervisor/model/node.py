@@ -7,17 +7,21 @@ from pydantic import Field, model_validator
 from supervisor.model.noun import Moment, Noun
 
 NODE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+LOGIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\$-]{0,63}$"
+HOST_NAME = r"^[A-Za-z0-9_:\[][A-Za-z0-9_.:%\[\]-]{0,252}$"
+JUMP_HOST = r"^([A-Za-z0-9_][A-Za-z0-9_.+\\$-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}(:[0-9]{1,5})?$"
 ContainerKind = Literal["pct", "lxc", "incus", "docker", "prefix"]
 
 
 class SshAddress(Noun):
     """Where sshd listens, as asyncssh and ssh_config understand it."""
 
-    host: Annotated[str, Field(min_length=1, max_length=253)]
+    host: Annotated[str, Field(pattern=HOST_NAME)]
+    """A name, an address, or a `Host` of ssh_config."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """None: what ssh_config says, else 22."""
-    user: str | None = None
-    via: str | None = None
+    user: Annotated[str, Field(pattern=LOGIN_NAME)] | None = None
+    via: Annotated[str, Field(pattern=JUMP_HOST)] | None = None
     """A jump host, `[user@]host[:port]`."""
 
 
@@ -49,7 +53,7 @@ class NodeSpec(Noun):
     ssh: SshAddress | None = None
     """None: this machine, as a local process."""
     container: Container | None = None
-    user: str | None = None
+    user: Annotated[str, Field(pattern=LOGIN_NAME)] | None = None
     """Who runs live as; None: whoever the login or the container gives."""
     python: str | None = None
     """The interpreter for the probe; None: the first `python3` >= 3.10 in PATH."""

@@ -9,7 +9,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer
 def _as_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ValueError("a time needs its zone")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("lies outside of the calendar") from error
 
 
 def rfc3339(moment: datetime) -> str:

@@ -15,6 +15,7 @@ from supervisor.node import decode
 from supervisor.node.connection import Connections, Machine
 from supervisor.node.opening import open_channel
 from supervisor.node.options import LinkOptions
+from supervisor.node.refusal import NoCommand, NoStart
 
 _HELLO_S = 15.0
 CLOCK_S = 30.0
@@ -47,7 +48,9 @@ async def check(spec: NodeSpec, options: LinkOptions) -> list[CheckRow]:
             await channel.close()
         facts = decode.noun(NodeFacts, frame.header["result"])
     except VigilError as error:
-        return [*_passed(spec, before=_stage(error)), _failed(error)]
+        stage = _stage(spec, error)
+        failed = CheckRow(what=stage, ok=False, found=error.detail, mend=error.remedy or None)
+        return [*_passed(spec, before=stage), failed]
     finally:
         if spec.ssh is not None:
             await connections.leave(Machine.of(spec))
@@ -57,8 +60,10 @@ async def check(spec: NodeSpec, options: LinkOptions) -> list[CheckRow]:
 _STAGES = ("reach", "host key", "login", "container", "python")
 
 
-def _stage(error: VigilError) -> str:
+def _stage(spec: NodeSpec, error: VigilError) -> str:
     match error:
+        case NoCommand() | NoStart():
+            return "container" if spec.container else "login" if spec.ssh else "python"
         case HostKeyUnknown() | HostKeyChanged():
             return "host key"
         case LoginRefused():
@@ -83,10 +88,6 @@ def _passed(spec: NodeSpec, *, before: str) -> list[CheckRow]:
         del found["container"]
     stages = _STAGES[: _STAGES.index(before)]
     return [CheckRow(what=stage, ok=True, found=found[stage]) for stage in stages if stage in found]
-
-
-def _failed(error: VigilError) -> CheckRow:
-    return CheckRow(what=_stage(error), ok=False, found=error.detail, mend=error.remedy or None)
 
 
 def _fitness(spec: NodeSpec, facts: NodeFacts, options: LinkOptions) -> list[CheckRow]:

@@ -108,7 +108,7 @@ class Connections:
                     finally:
                         if tunnel is not None:
                             await close(tunnel)
-            except (TimeoutError, OSError, asyncssh.Error) as error:
+            except (TimeoutError, OSError, ValueError, asyncssh.Error) as error:
                 raise unreachable(address, error) from error
         if key is None:
             raise NodeUnreachable(f"{address.host} showed no host key.")

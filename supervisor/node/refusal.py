@@ -37,6 +37,14 @@ _SU = re.compile(
 )
 
 
+class NoCommand(NodeUnfit):
+    """The command that enters the node, its container or its user is not there."""
+
+
+class NoStart(NodeUnreachable):
+    """The way in is there, but the probe did not start behind it."""
+
+
 def unfit(spec: NodeSpec, said: str) -> NodeUnfit:
     """What the boot program found missing; `said` is its JSON."""
     try:
@@ -70,7 +78,7 @@ def explain(spec: NodeSpec, status: int | None, said: str) -> VigilError:
         return NodeUnreachable(f"{spec.shown}: the connection ended before the probe spoke. {_tail(said)}".strip())
     if status in {126, 127}:
         return _no_python(spec, f"{spec.shown}: {spec.python or 'python3'} cannot be started. {_tail(said)}")
-    return NodeUnreachable(f"{spec.shown}: the probe did not start (exit status {status}). {_tail(said)}".strip())
+    return NoStart(f"{spec.shown}: the probe did not start (exit status {status}). {_tail(said)}".strip())
 
 
 def cannot_start(spec: NodeSpec, argv: list[str]) -> VigilError:
@@ -106,7 +114,7 @@ def _not_found(spec: NodeSpec, command: str) -> NodeUnfit:
     python = spec.python or "python3"
     if command == python or "python" in command.rpartition("/")[2]:
         return _no_python(spec, f"{spec.shown}: there is no {python}.")
-    return NodeUnfit(
+    return NoCommand(
         f"{spec.shown}: there is no command {command!r}.",
         remedy="Is the node's container of another kind, or is the command outside of the PATH that a login without "
         "a terminal gets? `vigil node check` shows how Vigil goes in.",

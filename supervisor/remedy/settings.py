@@ -1,5 +1,6 @@
 """What a run is launched with, seen as one set of keys: `env.NAME`, `config.PATH`, `args.--flag`."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ from supervisor.remedy.commandline import Command, flag_value, with_flag
 from supervisor.remedy.document import Document
 from supervisor.remedy.literal import read_number, write_env
 
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -113,7 +115,8 @@ class Configuration:
 def split(key: str) -> tuple[str, str]:
     """`env`, `config` or `args`, and the rest of the key; InvalidInput for any other key."""
     place, _, name = key.partition(".")
-    if place not in {"env", "config", "args"} or not name or (place == "args" and not name.startswith("-")):
+    known = place in {"env", "config", "args"} and name
+    if not known or (place == "args" and name[0] != "-") or (place == "env" and not _ENV_NAME.fullmatch(name)):
         raise InvalidInput(
             f"{key!r} is no setting of a run.",
             remedy="Write env.NAME, config.PATH or args.--flag.",

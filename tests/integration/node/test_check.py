@@ -46,6 +46,12 @@ async def test_container_down(kind: str, sshd: Sshd, options: LinkOptions) -> No
     assert row.what == "container"
 
 
+@pytest.mark.parametrize("prefix", [("no-such-command",), ("false",)])
+async def test_what_does_not_enter_the_container_did_not_enter(prefix: tuple[str, ...], options: LinkOptions) -> None:
+    rows = await check(NodeSpec(name="box", container=Container(kind="prefix", prefix=prefix)), options)
+    assert [(row.what, row.ok) for row in rows] == [("reach", True), ("container", False)]
+
+
 async def test_no_python(make_sshd: SshdMaker, options: LinkOptions, tmp_path: Path) -> None:
     server = make_sshd(path=str(tmp_path))
     changed = replace(options, known_hosts=server.known_hosts, client_keys=[server.client_key])

@@ -174,6 +174,19 @@ async def test_a_bad_query_is_a_problem(api, query):
     assert answer.json()["errors"][0]["place"] == f"query.{query.split('=')[0]}"
 
 
+@pytest.mark.parametrize("path", ["runs/a/log?since", "runs/a/log?tail", "runs/a/events?after", "events?after"])
+async def test_a_number_beyond_the_store_is_a_problem(api, fleet, path):
+    fleet.put("a")
+    assert (await api.get(f"/api/v1/{path}={2**63}")).status_code == 422
+
+
+@pytest.mark.parametrize("until", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+async def test_a_moment_outside_of_the_calendar_is_a_problem(api, fleet, until):
+    fleet.put("a")
+    answer = await api.post("/api/v1/runs/a:hold", json={"until": until})
+    assert (answer.status_code, answer.json()["errors"][0]["place"]) == (422, "until")
+
+
 async def test_what_a_person_may_ask(api, fleet):
     fleet.put("a")
     body = {"set": {"config.lr": 0.1}, "why": "slower", "at": "checkpoint"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from supervisor.model.errors import ContainerDown, NodeUnfit, NodeUnreachable, VigilError
 from supervisor.model.node import Container, NodeSpec, SshAddress
-from supervisor.node.refusal import explain, unfit
+from supervisor.node.refusal import NoCommand, NoStart, explain, unfit
 
 SSH = SshAddress(host="gpubox")
 
@@ -42,13 +42,13 @@ PLAIN = NodeSpec(name="plain", ssh=SSH)
         (PLAIN, 127, "zsh:1: command not found: python3", NodeUnfit, "install python3"),
         (PLAIN, 127, "fish: Unknown command: python3", NodeUnfit, "install python3"),
         (PLAIN, 127, "sh: 1: python3: not found", NodeUnfit, "install python3"),
-        (node("pct"), 127, "bash: line 1: pct: command not found", NodeUnfit, "another kind"),
+        (node("pct"), 127, "bash: line 1: pct: command not found", NoCommand, "another kind"),
         (node("pct"), 1, "sudo: a password is required", NodeUnfit, "NOPASSWD"),
         (PLAIN.model_copy(update={"user": "train"}), 1, "su: user train does not exist or the user entry does not"
          " contain all the required fields", NodeUnfit, "Create the user"),
         (PLAIN.model_copy(update={"user": "train"}), 1, "This account is currently not available.", NodeUnfit, "shell"),
         (PLAIN, None, "", NodeUnreachable, ""),
-        (PLAIN, 1, "Please login as the user \"debian\" rather than the user \"root\".", NodeUnreachable, ""),
+        (PLAIN, 1, "Please login as the user \"debian\" rather than the user \"root\".", NoStart, ""),
     ],
 )  # fmt: skip
 def test_wordings(spec: NodeSpec, status: int | None, said: str, kind: type[VigilError], word: str) -> None:
