@@ -33,7 +33,7 @@ from supervisor.store.records import AttemptRecord, NewEvent, RunRecord
 MAX_CHECKPOINTS = 32
 """So many of the newest are remembered."""
 UNSEEN_COUNTS_S = 15.0
-"""A pause between two checks up to here is the loop's own; beyond it nobody was looking."""
+"""A pause of up to so much more than the checks' interval is the loop's own; beyond it nobody was looking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def checked(record: RunRecord, last: AttemptRecord, seen: Observation, now: date
     """Folds what was seen into the record; the decision is in it as state, reason and events."""
     before = facts_of(last)
     examination = examine(record.spec, last.detector_state, seen, now, context=context_of(last, before))
-    facts = _remembered(before, last, examination, seen, now)
+    facts = _remembered(before, examination, seen, now, record.spec.watch.interval_s)
     verdict = _verdict(examination, facts)
     attempt = _attempt(last.attempt, examination, seen, verdict, now)
     row = replace(
@@ -117,7 +117,7 @@ def adopted(written: Written, now: datetime) -> Written:
     return replace(written, events=(event, *written.events))
 
 
-def _remembered(facts: Facts, last: AttemptRecord, examination: Examination, seen: Observation, now: datetime) -> Facts:
+def _remembered(facts: Facts, examination: Examination, seen: Observation, now: datetime, interval_s: float) -> Facts:
     changes: dict[str, Any] = {"last_checked_at": now, "phase": examination.phase}
     if examination.last_progress_at is not None:
         changes["last_progress_at"] = examination.last_progress_at
@@ -131,7 +131,7 @@ def _remembered(facts: Facts, last: AttemptRecord, examination: Examination, see
     if (seen.exit is not None or examination.verdict.final) and facts.exit_seen_at is None:
         changes["exit_seen_at"] = now
         unseen_s = (now - facts.last_checked_at).total_seconds() if facts.last_checked_at else 0.0
-        changes["unseen_s"] = unseen_s if unseen_s > UNSEEN_COUNTS_S else 0.0
+        changes["unseen_s"] = unseen_s if unseen_s > interval_s + UNSEEN_COUNTS_S else 0.0
     return facts.model_copy(update=changes)
 
 
