@@ -210,6 +210,8 @@ class Watch:
         except (NodeUnfit, NotFound, InvalidInput) as error:
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
         self._claimed_token = record.token
+        if reply["given_up"]:
+            return await self._apply(between.never_started(record, last, f"Not launched: {reply['why']}", around.now()))
         if reply["state"] == "refused":
             return await self._wait_because(record, f"The node refuses the launch: {reply['why']}", REFUSED_AGAIN_S)
         now = around.now()

@@ -175,10 +175,11 @@ def _await_child(files: Files) -> None:
 
 def _reply(args: dict[str, Any], files: Files, state: str, why: str | None) -> dict[str, Any]:
     known = folder.read_json(files.launch) or args
-    _, record = fence.standing(files.folder)
+    standing, record = fence.standing(files.folder)
     return {
         "state": state,
         "why": why,
+        "given_up": standing == "tombstone",
         "folder": files.folder,
         "started_unix_s": record.get("at_unix_s") if state != "refused" else None,
         "boot_id": folder.boot_id() or "",

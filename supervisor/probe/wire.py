@@ -106,6 +106,8 @@ class LaunchReply(TypedDict):
     state: Literal["started", "already", "refused"]
     """`already` only where `started` exists and is no tombstone."""
     why: str | None
+    given_up: bool
+    """Refused for good: a tombstone stands there, and only another attempt can begin."""
     folder: str
     started_unix_s: float | None
     boot_id: str

@@ -98,6 +98,7 @@ class ModelNode:
         return LaunchReply(
             state=state,  # type: ignore[typeddict-item]
             why="an earlier attempt lives" if state == "refused" else None,
+            given_up=number in self.tombstones,
             folder=f"/state/{number}",
             started_unix_s=self.clock.now.timestamp(),
             boot_id="boot",

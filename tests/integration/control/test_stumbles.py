@@ -27,6 +27,22 @@ class StumblingNode(ModelNode):
         return await super().observe(args)
 
 
+async def test_a_launch_that_the_node_gave_up_is_not_waited_for(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path)
+    clock = Clock()
+    node = StumblingNode(clock, tombstones={1})
+    try:
+        record = await store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
+        watch = Watch(record.run.id, Surroundings(store=store, link=node, run_url=lambda run: "", now=clock))  # type: ignore[arg-type]
+        while await watch.turn() is not None:
+            pass
+        run = (await store.load_run(record.run.id)).run
+        assert (run.state, run.attempts[0].state) == ("failed", "ended")
+        assert (run.reason or "").startswith("Not launched")
+    finally:
+        await store.close()
+
+
 @pytest.mark.parametrize(
     ("fault", "words"), [(InvalidInput("embedded null byte."), "null byte"), (ZeroDivisionError(), "ZeroDivisionError")]
 )

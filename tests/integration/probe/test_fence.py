@@ -86,7 +86,8 @@ def test_a_leftover_of_a_killed_attempt_is_seen_by_its_tag(probe: Probe) -> None
     os.kill(wrapper, 9)
     until(lambda: probe.observe(R1)["processes"]["wrapper_alive"] is False, "the wrapper's end")
     assert probe.observe(R1)["processes"]["alive"] == 1
-    assert probe.launch(R1, "true", attempt=2)["state"] == "refused"
+    refused = probe.launch(R1, "true", attempt=2)
+    assert (refused["state"], refused["given_up"]) == ("refused", False)
 
 
 def test_a_stop_before_the_start_is_a_tombstone(probe: Probe) -> None:
@@ -95,6 +96,7 @@ def test_a_stop_before_the_start_is_a_tombstone(probe: Probe) -> None:
     launched = probe.launch(R1, "touch /tmp/never")
     assert launched["state"] == "refused"
     assert "no" in launched["why"]
+    assert launched["given_up"] is True
     seen = probe.observe(R1)
     assert seen["started"] is False
 
