@@ -62,6 +62,9 @@ def _take_step(state: State, event: dict[str, Any], at: float) -> bool:
         return False
     series = state.series
     loss, norm = event.get("loss"), event.get("grad_norm")
+    if loss is not None:
+        # From here on the metrics file tells the loss; the last line of the log that did is an old one.
+        state.progress_line = ""
     push(series.losses, _finite(loss), LONG)
     push(series.norms, _finite(norm), LONG)
     series.norms_told += norm is not None

@@ -111,6 +111,18 @@ def test_the_metrics_file_counts_steps() -> None:
     assert told.eta_s == pytest.approx(4.0)
 
 
+def test_the_loss_is_the_newest_one_whoever_tells_it() -> None:
+    """The log's first line of progress comes before the metrics file is looked at; from then on the file leads."""
+    state = State()
+    first = "step 5/10  loss 5.6571  grad_norm 2.4"
+    reading = read(first)
+    assert reading is not None
+    assert take(state, reading, first, 1.0)
+    for step, loss in ((5, 5.6571), (6, 5.5113), (7, 5.4851)):
+        take_event(state, json.dumps({"t": 10.0 + step, "event": "step", "step": step, "loss": loss}), 1.0)
+    assert (summary(state).step, summary(state).loss) == (7, 5.4851)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "null", '{"event": "step"}', '{"event": "step", "step": true}', '{"event": "step", "step": 1e999}',
