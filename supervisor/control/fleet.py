@@ -84,7 +84,7 @@ class Fleet:
     def readiness(self) -> dict[str, bool]:
         """What must hold for the daemon to be of use. One dead node does not make it unready."""
         recent = self._last_tick is not None and (self._now() - self._last_tick).total_seconds() < READY_WITHIN_S
-        return {"fleet": recent}
+        return {"fleet": recent, "store": self.store.writable}
 
     # --- runs -----------------------------------------------------------------------------------------------------
 

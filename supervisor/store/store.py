@@ -82,6 +82,11 @@ class Store:
         store._tokens = await store._read(tokens.read)
         return store
 
+    @property
+    def writable(self) -> bool:
+        """Whether the last write arrived."""
+        return not self._writer.failing
+
     async def close(self) -> None:
         """Commits what waits and lets the folder go."""
         await self._writer.close()

@@ -48,6 +48,8 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, "vigil-store")
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self.failing = False
+        """The last transaction was refused by the database: full, locked, unreadable."""
 
     def start(self) -> None:
         """Starts the task. Called once, in the loop that will use it."""
@@ -105,7 +107,9 @@ class Writer:
                 self._urgent.clear()
             try:
                 outcomes = await loop.run_in_executor(self._thread, self._commit, batch)
+                self.failing = False
             except Exception as error:
+                self.failing = True
                 busy = _busy(error)
                 outcomes = [busy] * len(batch)
             last_commit = loop.time()

@@ -210,10 +210,12 @@ async def test_a_locked_file_is_busy_and_comes_back(tmp_path, store):
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match="locked"):
         await store.apply(logged(record, b"never"))
+    assert not store.writable
     assert await store.load_run("vit") == record  # readers are not held up
     other.execute("ROLLBACK")
     other.close()
     await store.apply(logged(record, b"now"))
+    assert store.writable
     assert (await store.read_log(record.run.id, 1, 0, 10)).data == b"now"
 
 
