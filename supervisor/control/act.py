@@ -1,5 +1,6 @@
 """Effects: what a decision asks of the node. Building the calls is here, when to make them is the watch's."""
 
+import asyncio
 import shlex
 from datetime import datetime
 
@@ -37,7 +38,8 @@ async def launch(
     The claim goes first, so that no older owner can start or stop anything from here on. InvalidInput where the spec
     names devices that the node does not have.
     """
-    resolved = resolve(
+    resolved = await asyncio.to_thread(
+        resolve,
         spec,
         attempt.overrides,
         file_text=await configuration_text(link, spec),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Literal
 
 import tomlkit
@@ -30,6 +31,8 @@ Kind = Literal["toml", "yaml", "json"]
 Path = list[str | int]
 MAX_CHARS = {"toml": 256 * 1024, "yaml": 64 * 1024, "json": 256 * 1024}
 """A larger text is used as it is, but not read: YAML takes a second for every 20 KiB, and every turn reads it anew."""
+MAX_DEPTH = 200
+"""Brackets open at once: the reader of YAML spends seconds on a few hundred before it gives up."""
 MAX_VALUES = 20_000
 """Keys, values and items of a text, aliases written out: a dozen short lines of YAML can stand for billions."""
 
@@ -145,8 +148,16 @@ def _parse(text: str, kind: Kind) -> Any:
         case "json":
             data = json.loads(text)
         case "yaml":
+            if _depth(text) > MAX_DEPTH:
+                raise ValueError(f"more than {MAX_DEPTH} levels")
             data = _yaml().load(text)
     return _plain(data, iter(range(MAX_VALUES)))
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at once, at most; those inside of texts count too."""
+    steps = (1 if mark in "[{" else -1 for mark in re.findall(r"[\[\]{}]", text))
+    return max(accumulate(steps), default=0)
 
 
 def _dump(values: dict[str, Any], kind: Kind) -> str:

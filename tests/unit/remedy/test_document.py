@@ -132,6 +132,7 @@ ALIASES = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         (ALIASES, "yaml", "more than"),
         ("a: 1\n" * 40_000, "yaml", "too large"),
         ("[" * 200_000, "json", "not valid"),
+        ("a: " + "[" * 5000 + "]" * 5000, "yaml", "levels"),
         (b'a: "\xe9"'.decode("utf-8", "surrogateescape"), "yaml", "not valid"),
         ('{"a": "\\ud800"}', "json", "not valid"),
     ],
