@@ -71,12 +71,28 @@ def oom_figures(text: str) -> dict[str, float]:
                 figures[name] = value
                 break
     others = [(float(match["pid"]), _bytes(match) or 0.0) for match in _OTHERS.finditer(text)]
+    own = _own_row(figures, [amount for _, amount in others])
+    if own is not None:
+        figures["own_bytes"] = others.pop(own)[1]
     if others:
         figures["others_bytes"] = sum(amount for _, amount in others)
         figures["others_largest_bytes"] = max(amount for _, amount in others)
         figures["others_largest_pid"] = max(others, key=lambda row: row[1])[0]
         figures["others_count"] = float(len(others))
     return figures
+
+
+def _own_row(figures: dict[str, float], amounts: list[float]) -> int | None:
+    """Which of the processes named in the message is the one that asks. In a container the driver knows it by the
+    host's number, and it is listed like a stranger: then all rows and its own share are more than is in use."""
+    total, free, allocated = (figures.get(name) for name in ("total_bytes", "free_bytes", "allocated_bytes"))
+    if "own_bytes" in figures or total is None or free is None or allocated is None:
+        return None
+    share = allocated + figures.get("unallocated_bytes", 0.0)
+    if sum(amounts) + share <= 1.01 * (total - free):
+        return None
+    fitting = [row for row, amount in enumerate(amounts) if amount >= 0.99 * share]
+    return min(fitting, key=lambda row: amounts[row]) if fitting else None
 
 
 def in_words(amount_bytes: float) -> str:

@@ -51,6 +51,25 @@ def test_the_arithmetic_names_the_kind(text: str, cause: str) -> None:
     assert kind(text) == cause
 
 
+IN_CONTAINER = "Process 12345 has {own} memory in use. Of the allocated memory {allocated} is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated."
+
+
+@pytest.mark.parametrize(
+    ("others", "own", "allocated", "cause"),
+    [
+        ("", "78.00 GiB", "76.00 GiB", "gpu_oom"),
+        ("Process 7 has 414.00 MiB memory in use. ", "77.60 GiB", "76.00 GiB", "gpu_oom"),
+        ("Process 7 has 50.00 GiB memory in use. ", "28.00 GiB", "26.00 GiB", "gpu_oom_foreign"),
+        ("", "50.00 GiB", "27.00 GiB", "gpu_oom_foreign"),
+    ],
+)
+def test_in_a_container_the_own_process_is_listed_like_a_stranger(
+    others: str, own: str, allocated: str, cause: str
+) -> None:
+    text = HEAD.format(asked="2.00 GiB", free="1.00 GiB") + others + IN_CONTAINER.format(own=own, allocated=allocated)
+    assert kind(text) == cause
+
+
 def test_the_circumstances_name_the_kind_where_the_figures_agree() -> None:
     assert kind(message(), evaluating=True) == "gpu_oom_eval"
     assert kind(message(asked="9.00 GiB", free="5.00 GiB", own="74.00 GiB"), long_run(), steps=500) == "gpu_oom_late"
