@@ -74,8 +74,13 @@ class Vigil:
         """What is not given is found: the environment first, then `data_folder` (the daemon's default folder)."""
         named = os.environ.get("VIGIL_DATA_FOLDER")
         folder = data_folder or (Path(named) if named else default_data_folder(os.environ))
-        self.server = (server or os.environ.get("VIGIL_SERVER") or _address_in(folder)).rstrip("/")
-        self.token = token or os.environ.get("VIGIL_TOKEN") or _token_in(folder)
+        self._folder = folder
+        named_server = server or os.environ.get("VIGIL_SERVER") or _address_in(folder)
+        named_token = token or os.environ.get("VIGIL_TOKEN")
+        # The folder's token is for the folder's daemon only, not for whoever listens on the usual port.
+        self._lost = named_server is None and named_token is None
+        self.server = (named_server or f"http://{DEFAULT_LISTEN}").rstrip("/")
+        self.token = named_token or _token_in(folder)
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         # No proxy from the environment: the daemon is nearly always near, and a token must not go astray.
         self._http = httpx2.Client(base_url=self.server, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
@@ -244,10 +249,15 @@ class Vigil:
             raise DaemonUnreachable(f"What answers at {self.server} is not Vigil.") from error
 
     def _send(self, method: str, path: str, **how: Any) -> httpx2.Response:
+        if self._lost:
+            raise DaemonUnreachable(
+                f"No running daemon was found in {self._folder}.",
+                remedy="Start one: vigil serve. For another set VIGIL_DATA_FOLDER, or VIGIL_SERVER and VIGIL_TOKEN.",
+            )
         if not self.token:
             raise Unauthorized(
                 f"No token for {self.server} was found.",
-                remedy="Set VIGIL_TOKEN, or --data to the daemon's data folder.",
+                remedy=f"Set VIGIL_TOKEN, or VIGIL_DATA_FOLDER to the daemon's data folder (looked in {self._folder}).",
             )
         try:
             answer = self._http.request(method, path, **how)
@@ -318,11 +328,12 @@ def _quoted(part: str) -> str:
     return quote(part, safe="")
 
 
-def _address_in(folder: Path) -> str:
+def _address_in(folder: Path) -> str | None:
+    """Where the daemon of this folder listens; None where none runs, or the folder is not ours to read."""
     try:
-        return (folder / ADDRESS_FILE).read_text("utf-8").strip()
+        return (folder / ADDRESS_FILE).read_text("utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
-        return f"http://{DEFAULT_LISTEN}"
+        return None
 
 
 def _token_in(folder: Path) -> str | None:

@@ -1,15 +1,19 @@
 """What a person asks of a run: start, stop, restart, hold, release, promote, rm."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 import typer
+from rich.text import Text
 
 from supervisor.cli.output import Json, is_terminal, out, print_json, say, state_text
 from supervisor.cli.specfile import key_values
 from supervisor.client import Vigil
+from supervisor.model.errors import InvalidInput
 from supervisor.model.run import Run
 
 RunKey = Annotated[str, typer.Argument(metavar="RUN", help="Name or id.")]
+_A_TIME = "2026-12-31T18:00:00+01:00"
 Why = Annotated[str | None, typer.Option("--message", "-m", metavar="WHY", help="Stands in the run's history.")]
 
 
@@ -25,13 +29,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def start(run: RunKey, why: Why = None, json: Json = False) -> None:
-    """Lets a held, stopped or failed run go on with its next attempt."""
+    """Lets a held, stopped or failed run go on."""
     with Vigil() as vigil:
         _show(vigil.start(run, why=why), json)
 
 
 def stop(run: RunKey, why: Why = None, json: Json = False) -> None:
-    """Ends the attempt politely: the spec's signal first, so that it may write a checkpoint."""
+    """Ends the attempt politely; the run stays stopped.
+
+    The spec's signal goes first, so that the program may write a checkpoint.
+    """
     with Vigil() as vigil:
         _show(vigil.stop(run, why=why), json)
 
@@ -55,10 +62,14 @@ def restart(
 def hold(
     run: RunKey,
     why: Why = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="RFC 3339, with its zone.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help=f"Until then, for example {_A_TIME}.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Vigil goes on watching, but launches nothing and stops nothing."""
+    """Vigil only watches: it launches and stops nothing."""
+    if until is not None:
+        _must_be_a_time(until)
     with Vigil() as vigil:
         _show(vigil.hold(run, why=why, until=until), json)
 
@@ -72,7 +83,10 @@ def release(run: RunKey, why: Why = None, json: Json = False) -> None:
 def promote(
     run: RunKey,
     cause: Annotated[str, typer.Argument(metavar="CAUSE", help="A cause, family, retry class or `default`.")],
-    to: Annotated[Literal["restart", "alert", "shadow"], typer.Argument(help="What Vigil may do about it.")],
+    to: Annotated[
+        Literal["restart", "alert", "shadow"],
+        typer.Argument(metavar="ACTION", help="restart, alert or shadow."),
+    ],
     json: Json = False,
 ) -> None:
     """Sets what Vigil may do about a cause from now on."""
@@ -101,5 +115,16 @@ def _show(run: Run, as_json: bool) -> None:
         print_json(run.model_dump(mode="json"))
         return
     line = state_text(run.state)
-    held = f", held by {run.hold.by}: {run.hold.why}" if run.hold else ""
-    out().print(run.name, line, run.reason or "", end=held + "\n")
+    why = f": {run.reason}" if run.reason else ""
+    if run.hold:
+        why = f", on hold by {run.hold.by}: {run.hold.why}"
+    out().print(Text(f"{run.name} ").append_text(line).append(why), soft_wrap=True)
+
+
+def _must_be_a_time(text: str) -> None:
+    try:
+        zone = datetime.fromisoformat(text).tzinfo
+    except ValueError:
+        zone = None
+    if zone is None:
+        raise InvalidInput(f"--until {text} is no time with its zone.", remedy=f"Write it like {_A_TIME}.")

@@ -44,7 +44,10 @@ def demo(
     ] = 1800,
     json: Json = False,
 ) -> None:
-    """Shows it all on this machine: a daemon, a real training, a real failure, its correction, the page."""
+    """A real training fails and is corrected, here.
+
+    Shows it all on this machine: a daemon, a real training, a real failure, its correction, the page.
+    """
     examples = examples_folder()
     _must_be_there()
     data = data.absolute()
@@ -59,7 +62,9 @@ def demo(
                 print_json(run.model_dump(mode="json"))
             if not leave:
                 say(f"The page stays at {page}. Ctrl-C ends the daemon.", style="bold")
+                say(f"From another terminal: VIGIL_DATA_FOLDER={data} vigil show {run.name}")
                 _wait_for_ever()
+                say(f"The daemon ends. What the demo wrote is in {data}: remove that folder to undo it.")
     if leave and run.state in FAILED:
         raise RunFailed(f"The demo's run is {run.state}.")
 

@@ -8,6 +8,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.text import Text
 
+from supervisor.cli.output import print_error
 from supervisor.diagnosis.examine import Examination
 from supervisor.diagnosis.offline import diagnose_case, diagnose_log
 from supervisor.diagnosis.view import changes
@@ -38,7 +39,7 @@ def diagnose_files(paths: Iterable[str | Path], *, as_json: bool, out: IO[str]) 
             if as_json:
                 print(json.dumps({"file": str(path), "error": {"code": error.code, "detail": str(error)}}), file=out)
             else:
-                print(f"{path}: {error}", file=out)
+                print_error(error)
             continue
         if as_json:
             print(json.dumps(as_object(str(path), examination), ensure_ascii=False), file=out)

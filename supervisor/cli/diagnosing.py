@@ -20,7 +20,10 @@ def diagnose(
     ],
     json: Json = False,
 ) -> None:
-    """Says what went wrong in a log, without a daemon and without changing anything."""
+    """Says what went wrong in a log; needs no daemon.
+
+    Nothing is changed.
+    """
     # Here, not above: the other commands need not wait for the signatures.
     from supervisor.cli.diagnose import diagnose_files
 

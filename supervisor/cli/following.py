@@ -69,7 +69,11 @@ def wait(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Waits. Ends with 0 when it is so, 5 when the run failed or is held instead, 7 when the time is over."""
+    """Waits until something is so of a run.
+
+    Ends with 0 when it is so, 5 when the run failed or is held instead, 7 when the time is over, and 1 when it has
+    ended otherwise without it.
+    """
     with Vigil() as vigil:
         holds = condition(until, vigil)
         found = vigil.wait(run, lambda seen: holds(seen) or seen.state in ENDED, timeout_s=timeout_s, every_s=_LOOK_S)
@@ -90,7 +94,10 @@ def attach(
     write: Annotated[bool, typer.Option("--write", help="What you type reaches the run.")] = False,
     json: Json = False,
 ) -> None:
-    """Shows the run's terminal here (on the daemon's host), read-only; leave with Ctrl-b d."""
+    """Shows the run's terminal here, on the daemon's host.
+
+    Read-only unless --write is given; leave with Ctrl-b d.
+    """
     with Vigil() as vigil:
         argv = vigil.attach(run, write=write)
     if json:

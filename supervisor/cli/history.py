@@ -16,7 +16,7 @@ def history(run: Run) -> Text:
     """All of it, some twenty lines."""
     lines = [_head(run), *_standing(run)]
     if run.verdict:
-        lines += _verdict(run.verdict)
+        lines += _verdict(run.verdict, run.reason)
     if run.attempts:
         lines.append(Text())
     for attempt in run.attempts:
@@ -35,7 +35,8 @@ def attempt_lines(attempt: Attempt) -> list[Text]:
         lines.append(Text(f"   because {attempt.correction.reason}"))
     elif attempt.why:
         lines.append(Text(f"   because {attempt.why}"))
-    if attempt.hypothesis:
+    because = attempt.correction.reason if attempt.correction else attempt.why
+    if attempt.hypothesis and attempt.hypothesis != because:
         lines.append(Text(f"   idea    {attempt.hypothesis}"))
     if attempt.resumed_from is not None:
         lines.append(Text(f"   from    checkpoint of step {attempt.resumed_from}"))
@@ -86,13 +87,13 @@ def _standing(run: Run) -> list[Text]:
     return lines
 
 
-def _verdict(verdict: Verdict) -> list[Text]:
+def _verdict(verdict: Verdict, said: str | None) -> list[Text]:
     lines = [Text(f"says    {verdict.sentence}"), Text(f"        {verdict.cause}, {verdict.confidence}", style="dim")]
     for evidence in verdict.evidence[:_MAX_EVIDENCE]:
         place = f"{evidence.line}: " if evidence.line is not None else ""
         lines.append(Text(f"        {place}{evidence.text}", style="dim"))
     lines += [Text(f"not     {ruled.cause}: {ruled.why}", style="dim") for ruled in verdict.ruled_out]
-    if verdict.next:
+    if verdict.next and verdict.next not in (verdict.sentence, said):
         lines.append(Text(f"next    {verdict.next}", style="bold"))
     return lines
 

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from supervisor.cli.output import Json, out, print_json, say
+from supervisor.cli.output import Json, out, print_hanging, print_json, say
 from supervisor.cli.specfile import lay_over, read_spec
 from supervisor.client import Vigil
 
@@ -34,7 +35,7 @@ def launch(
                 print_json({"lines": consent.lines, "consent": consent.facts})
             else:
                 for line in consent.lines:
-                    print(line)
+                    print_hanging(Text(line), indent=12)
             return
         run = vigil.create_run(spec)
     if json:

@@ -6,7 +6,7 @@ import typer
 
 from supervisor.cli.asking import RunKey
 from supervisor.cli.history import history, short_time
-from supervisor.cli.output import Json, out, print_json, print_table, state_text
+from supervisor.cli.output import Json, out, print_hanging, print_json, print_table, state_text
 from supervisor.cli.telling import sentence_of
 from supervisor.client import Vigil
 from supervisor.model.event import Event
@@ -22,10 +22,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def ps(
-    state: Annotated[RunState | None, typer.Option("--state", help="Only runs in this state.")] = None,
-    node: Annotated[str | None, typer.Option("--node", help="Only runs on this node.")] = None,
-    q: Annotated[str | None, typer.Option("--name", "-q", help="Only runs with this in their name.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the newest.")] = 50,
+    state: Annotated[
+        RunState | None,
+        typer.Option("--state", metavar="STATE", help=f"Only runs in this state: {', '.join(RunState)}."),
+    ] = None,
+    node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only runs on this node.")] = None,
+    q: Annotated[
+        str | None, typer.Option("--name", "-q", metavar="TEXT", help="Only runs with this in their name.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most so many, the newest.")] = 50,
     json: Json = False,
 ) -> None:
     """Lists runs, the newest first."""
@@ -53,19 +58,19 @@ def ps(
 
 
 def show(run: RunKey, json: Json = False) -> None:
-    """One run: how it stands, why, what happens next, and all its attempts."""
+    """Shows how a run stands, why, and all its attempts."""
     with Vigil() as vigil:
         found = vigil.run(run)
     if json:
         print_json(found.model_dump(mode="json"))
         return
-    out().print(history(found))
+    print_hanging(history(found))
 
 
 def events(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Name or id; default: all runs.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens.")] = False,
-    after: Annotated[int, typer.Option("--after", min=0, help="Only with a higher number.")] = 0,
+    after: Annotated[int, typer.Option("--after", min=0, metavar="SEQ", help="Only what has a higher number.")] = 0,
     json: Json = False,
 ) -> None:
     """Lists what happened, oldest first."""

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
         print_error(error)
         return error.exit_code
     except _UsageError as error:  # type: ignore[misc]
-        say(f"vigil: {error.format_message()}", style="red")
+        _say_usage(error)
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
@@ -52,6 +52,15 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0
+
+
+def _say_usage(error: Any) -> None:
+    context = error.ctx
+    if type(error).__name__ == "NoArgsIsHelpError":
+        say(context.get_help())
+        return
+    where = context.command_path if context else "vigil"
+    say(f"vigil: {error.format_message()} See: {where} --help", style="red")
 
 
 def _version(asked: bool) -> None:

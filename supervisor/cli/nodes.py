@@ -12,7 +12,7 @@ from supervisor.model.node import NodeSpec
 from supervisor.model.reading import parse
 
 app = typer.Typer(help="Containers and machines where runs live.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The node's name in Vigil.")]
 
 
 @app.command()
@@ -38,7 +38,10 @@ def add(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Adds a node, pins its host key once you have compared it, and checks what is there."""
+    """Adds a node and checks what is there.
+
+    Its host key is shown, and pinned once you have compared it.
+    """
     kinds = {"pct": pct, "lxc": lxc, "incus": incus, "docker": docker}
     spec = parse(
         NodeSpec,
@@ -65,7 +68,10 @@ def add(
 
 @app.command()
 def check(name: Name, json: Json = False) -> None:
-    """Looks at everything that Vigil needs on a node; says how to mend what is missing. Ends with 1 if any is."""
+    """Checks all that Vigil needs on a node.
+
+    Says how to mend what is missing, and ends with 1 if anything is.
+    """
     with Vigil() as vigil:
         rows = vigil.check_node(name)
     if json:
@@ -90,7 +96,10 @@ def list_nodes(json: Json = False) -> None:
 
 @app.command("rm")
 def remove(name: Name, json: Json = False) -> None:
-    """Forgets a node on which no run lives; nothing is removed there."""
+    """Forgets a node on which no run lives.
+
+    Nothing is removed there.
+    """
     with Vigil() as vigil:
         vigil.remove_node(name)
     if json:

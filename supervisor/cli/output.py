@@ -63,6 +63,22 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) ->
         console.print(line, soft_wrap=True)
 
 
+def print_hanging(text: Text, *, indent: int = 8) -> None:
+    """Lines of text; what does not fit is carried on below, indented."""
+    console = out()
+    for line in text.split("\n", allow_blank=True):
+        first, *rest = line.wrap(console, console.width) or [Text()]
+        if rest:
+            tail = line[len(first.plain) :]
+            tail = tail[len(tail.plain) - len(tail.plain.lstrip()) :]
+            rest = list(Text.assemble(tail).wrap(console, console.width - indent))
+        first.rstrip()
+        console.print(first, soft_wrap=True)
+        for more in rest:
+            more.rstrip()
+            console.print(Text(" " * indent).append_text(more), soft_wrap=True)
+
+
 def state_text(state: str) -> Text:
     """A state in its colour."""
     return Text(state, style=_COLOURS.get(state, ""))

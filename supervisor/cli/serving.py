@@ -16,11 +16,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def serve(
-    data: Annotated[Path | None, typer.Option("--data", help="The data folder.", file_okay=False)] = None,
-    listen: Annotated[str | None, typer.Option("--listen", metavar="HOST:PORT", help="Port 0: any free one.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The data folder; default: ~/.local/share/vigil.", file_okay=False)
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Default: 127.0.0.1:8722. Port 0: any free one.")
+    ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML.")] = None,
 ) -> None:
-    """Runs the daemon: API, page and supervision, until SIGTERM or Ctrl-C. Runs go on without it."""
+    """Runs the daemon: API, page and supervision.
+
+    Until SIGTERM or Ctrl-C; runs go on without it.
+    """
     settings = load_settings(config, {"data_folder": data, "listen": listen})
     if not settings.is_loopback:
         say(

@@ -95,6 +95,9 @@ def test_a_dry_run_prints_the_consent_and_creates_nothing(served, spec, capsys):
         (["shwo", "x"], 2, "shwo"),
         (["restart", "vit-l", "-m", "x", "--set", "nonsense"], 2, "is no KEY=VALUE"),
         (["restart", "vit-l"], 2, "--message"),
+        (["restart"], 2, "See: vigil restart --help"),
+        (["hold", "vit-l", "--until", "tomorrow"], 2, "is no time with its zone"),
+        (["hold", "vit-l", "--until", "2026-12-31T18:00:00"], 2, "is no time with its zone"),
         (["wait", "vit-l", "--until", "soon"], 2, "--until soon is not known"),
         (["wait", "vit-l", "--until", "ended", "--timeout", "0.1"], 7, "was not there after 0.1 s"),
         (["node", "check", "gone"], 3, "no node named"),
@@ -304,6 +307,27 @@ def test_ctrl_c_is_130(served):
     waiting.send_signal(2)
     _, err = waiting.communicate(timeout=20)
     assert (waiting.returncode, err) == (130, b"")
+
+
+def test_a_folders_token_goes_to_the_folders_daemon_only(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("VIGIL_SERVER", raising=False)
+    monkeypatch.delenv("VIGIL_TOKEN", raising=False)
+    (tmp_path / "admin.token").write_text("secret")
+    monkeypatch.setenv("VIGIL_DATA_FOLDER", str(tmp_path))
+    assert vigil(["ps"]) == 6
+    assert f"No running daemon was found in {tmp_path}." in capsys.readouterr().err
+
+
+def test_what_a_call_answers_is_not_cut(served, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    served.fleet.put("vit-l", state=RunState.HELD)
+    assert vigil(["hold", "vit-l", "-m", "x" * 100]) == 0
+    assert capsys.readouterr().out == f"vit-l held, on hold by the admin: {'x' * 100}\n"
+
+
+def test_no_words_at_all_show_the_help(capsys):
+    assert vigil([]) == 2
+    assert capsys.readouterr().err.startswith("Usage: vigil")
 
 
 def test_the_client_raises_the_daemons_errors(served, monkeypatch):
