@@ -126,7 +126,6 @@ class Document:
         remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(known[:12])}"
         return InvalidInput(
             f"{self.source} has no {path!r}.",
-            remedy=remedy,
             faults=[Fault(place=f"config.{path}", detail="there is no such key", remedy=remedy)],
         )
 

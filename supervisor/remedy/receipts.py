@@ -84,6 +84,8 @@ def _sentence(
 
 
 def _effect(previous: Attempt, current: Attempt, helped: bool | None) -> str:
+    if previous.outcome is not None and previous.outcome.retry is Retry.NONE:
+        return f"attempt {previous.no} had not failed"
     place = "its first step" if previous.last_step is None else f"step {previous.last_step}"
     if helped is True:
         return f"it helped: attempt {current.no} got past {place}, where attempt {previous.no} ended"

@@ -118,9 +118,8 @@ def split(key: str) -> tuple[str, str]:
     known = place in {"env", "config", "args"} and name
     if not known or (place == "args" and name[0] != "-") or (place == "env" and not _ENV_NAME.fullmatch(name)):
         raise InvalidInput(
-            f"{key!r} is no setting of a run.",
-            remedy="Write env.NAME, config.PATH or args.--flag.",
-            faults=[Fault(place=key, detail="is no setting", remedy="write env.NAME, config.PATH or args.--flag")],
+            "A setting of a run is env.NAME, config.PATH or args.--flag.",
+            faults=[Fault(place=key, detail="is none of these")],
         )
     return place, name
 

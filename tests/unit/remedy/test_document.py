@@ -87,9 +87,10 @@ def test_keys_are_added_and_taken_away_without_touching_a_line(text: str, kind: 
     ("path", "close"), [("model.block", "model.blocks"), ("blocks", "model.blocks"), ("modle.lr", "model.lr")]
 )
 def test_a_missing_path_names_the_nearest_key(path: str, close: str) -> None:
-    with pytest.raises(InvalidInput, match="did you mean") as caught:
+    with pytest.raises(InvalidInput) as caught:
         Document.read(TOML_TEXT, "toml").put(path, 1)
-    assert close in caught.value.remedy
+    assert close in caught.value.faults[0]["remedy"]
+    assert str(caught.value).count("did you mean") == 1
     assert caught.value.faults[0]["place"] == f"config.{path}"
 
 

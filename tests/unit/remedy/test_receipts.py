@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from supervisor.model.causes import Retry
+from supervisor.model.run import Outcome
 from supervisor.remedy.receipts import Seen, receipt
 from tests.unit.remedy.made import NOW, attempt, corrected, spec
 
@@ -50,6 +52,14 @@ def test_it_helped_once_it_is_past_the_step_where_the_one_before_failed() -> Non
 )
 def test_the_end_of_the_attempt_decides(cause: str, last_step: int | None, helped: bool | None) -> None:
     assert receipt(FAILED, following(cause=cause, first_step=41, last_step=last_step)).helped is helped
+
+
+def test_nothing_is_promised_where_nothing_had_failed() -> None:
+    stopped = attempt(spec(), 1, cause="terminated", last_step=46, ended_at=NOW)
+    stopped = stopped.model_copy(update={"outcome": Outcome(cause="terminated", retry=Retry.NONE)})
+    made = receipt(stopped, following(first_step=41, last_step=90))
+    assert made.helped is None
+    assert made.sentence.endswith("6 steps done again, time lost not seen yet; attempt 1 had not failed.")
 
 
 def test_where_nothing_was_completed_nothing_is_lost() -> None:
