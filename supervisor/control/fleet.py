@@ -146,13 +146,16 @@ class Fleet:
             case "start" | "stop" | "restart":
                 await self._check_overrides(record, overrides or {})
                 request = Request(kind=call, by=by, why=why, overrides=overrides or {}, at=at, requested_at=now)
+                state = _asked_state(record, request)
                 record = await self.store.request(
                     run_id,
                     request,
                     call=call,
                     now=now,
                     desired="stopped" if call == "stop" else "running",
-                    state=_asked_state(record, request),
+                    state=state,
+                    # What the run waited for no longer stands once it waits for nothing, or for something else.
+                    reason=KEEP if state in (KEEP, record.run.state) else None,
                 )
         self._watch(record.run).wake()
         return self._seen(record.run)
