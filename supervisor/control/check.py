@@ -102,7 +102,9 @@ def context_of(last: AttemptRecord, facts: Facts) -> AttemptContext:
         launched_at=attempt.started_at,
         resumed_from=attempt.resumed_from,
         command=attempt.command,
-        stop_announced=facts.stop_begun_at is not None,
+        # A stop of what a failed attempt left behind explains nothing of its end.
+        stop_announced=facts.stop_begun_at is not None
+        and (facts.exit_seen_at is None or facts.stop_begun_at <= facts.exit_seen_at),
         boot_id=last.boot_id,
         pid1_start_ticks=last.pid1_start_ticks,
     )
@@ -129,7 +131,7 @@ def _remembered(facts: Facts, examination: Examination, seen: Observation, now: 
     if found is not None and (facts.checkpoint_step is None or found.step > facts.checkpoint_step):
         changes |= {"checkpoint_step": found.step, "checkpoint_seen_at": now}
     if (seen.exit is not None or examination.verdict.final) and facts.exit_seen_at is None:
-        changes["exit_seen_at"] = now
+        changes |= {"exit_seen_at": now, "step_at_exit": examination.last_step}
         unseen_s = (now - facts.last_checked_at).total_seconds() if facts.last_checked_at else 0.0
         changes["unseen_s"] = unseen_s if unseen_s > interval_s + UNSEEN_COUNTS_S else 0.0
     return facts.model_copy(update=changes)
@@ -199,6 +201,10 @@ def _settle(record: RunRecord, facts: Facts, verdict: Verdict, decision: Decisio
             return RunState.STOPPING, facts.stopping_for.sentence
         if request is not None and request.kind == "restart" and facts.stop_begun_at:
             return RunState.RESTARTING, request.why
+        if facts.stop_begun_at is not None:
+            return RunState.STOPPING, record.run.reason
+        if facts.exit_seen_at is not None:
+            return RunState.RUNNING, "Its first process has ended, others that it started live on."
         return RunState.RUNNING, decision.sentence if decision.kind == "alert" else None
     if verdict.cause == "finished" and request is None:
         return RunState.FINISHED, None

@@ -41,6 +41,8 @@ class Facts(Noun):
     unseen_s: float = 0.0
     """How long nobody had looked before the check that found the end."""
     exit_seen_at: Moment | None = None
+    step_at_exit: int | None = None
+    """The last completed step when the end of its first process was seen."""
     first_step_at: Moment | None = None
     caught_up_at: Moment | None = None
     """When it first completed a step that no attempt before had completed."""

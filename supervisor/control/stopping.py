@@ -6,8 +6,12 @@ from supervisor.control.written import Written, facts_of, moved, with_attempt, w
 from supervisor.model.run import RunState
 from supervisor.store.records import AttemptRecord, RunRecord
 
+LEFT_BEHIND_S = 30.0
+"""Processes that outlive a failed attempt's first one get so long to follow it: loaders and ranks usually do."""
+_LEFT_BEHIND = "ends what the failed attempt left running"
 
-def is_due(record: RunRecord, last: AttemptRecord) -> bool:
+
+def is_due(record: RunRecord, last: AttemptRecord, now: datetime) -> bool:
     """Whether the living attempt is to be stopped and no intent to do so is on record yet."""
     facts = facts_of(last)
     if facts.stop_begun_at is not None:
@@ -18,7 +22,9 @@ def is_due(record: RunRecord, last: AttemptRecord) -> bool:
     request = record.request
     if record.run.desired == "stopped":
         return True
-    if request is None or request.kind != "restart":
+    if request is None:
+        return record.run.hold is None and _is_left_behind(record, last, now)
+    if request.kind != "restart":
         return False
     return request.at == "now" or _checkpoint_since(record, last)
 
@@ -33,7 +39,9 @@ def why(record: RunRecord, last: AttemptRecord) -> str:
     facts = facts_of(last)
     if record.request is not None:
         return f"{record.request.kind} by {record.request.by}"
-    return facts.stopping_for.verdict.cause if facts.stopping_for else "stop"
+    if facts.stopping_for is not None:
+        return facts.stopping_for.verdict.cause
+    return _LEFT_BEHIND if last.attempt.exit is not None else "stop"
 
 
 def intended(record: RunRecord, last: AttemptRecord, now: datetime) -> Written:
@@ -43,6 +51,19 @@ def intended(record: RunRecord, last: AttemptRecord, now: datetime) -> Written:
     state = RunState.RESTARTING if restarts else RunState.STOPPING
     after = moved(with_attempt(record, row), state, record.run.reason or why(record, last), now)
     return written(record, after, now, row)
+
+
+def _is_left_behind(record: RunRecord, last: AttemptRecord, now: datetime) -> bool:
+    """Its first process failed a while ago, others of it live on, and nothing has gone on since.
+
+    After an end that looks like success it is left alone: a program may put itself into the background.
+    """
+    facts, ended = facts_of(last), last.attempt.exit
+    if ended is None or facts.exit_seen_at is None or ended.code == record.spec.completion.exit_code:
+        return False
+    if last.attempt.last_step != facts.step_at_exit:
+        return False
+    return (now - facts.exit_seen_at).total_seconds() >= LEFT_BEHIND_S
 
 
 def _checkpoint_since(record: RunRecord, last: AttemptRecord) -> bool:

@@ -232,7 +232,7 @@ class Watch:
 
     async def _watch_attempt(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """One check: observe (answered early at the end), fold, write, and begin a stop where one is due."""
-        if stopping.is_due(record, last):
+        if stopping.is_due(record, last, self._around.now()):
             return await self._begin_stop()
         if stopping.is_begun(last) and self.stopping is None:
             # Also after a restart of the daemon: the intent is on record, the node knows what was done already.
@@ -283,7 +283,7 @@ class Watch:
         await self._around.store.next_token(self.run_id)
         record = self._record = await self._around.store.load_run(self.run_id)
         last = last_of(record)
-        if last is None or not stopping.is_due(record, last):
+        if last is None or not stopping.is_due(record, last, self._around.now()):
             return 0.0
         return await self._apply(stopping.intended(record, last, self._around.now()))
 

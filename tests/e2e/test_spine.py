@@ -187,3 +187,23 @@ def test_changed_code_is_not_restarted_by_itself(daemon: Daemon, local_place: Pl
     assert run["state"] == "held"
     assert "code" in run["reason"]
     assert len(run["attempts"]) == 1
+
+
+def test_what_a_failed_attempt_left_running_is_ended_before_the_next(daemon: Daemon, local_place: Place) -> None:
+    """A loader in a session of its own outlives its trainer: no second attempt may start beside it."""
+    script = """[ "$FAIL" = 0 ] && echo done && exit 0
+setsid sleep 600 &
+echo $! >> orphans
+sleep 0.5  # until it has its own session, the end of this shell would hang it up
+echo "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes. Error code 12"
+exit 1"""
+    knob = {"key": "env.FAIL", "set": "0", "relieves": ["host_memory"]}
+    spec = local_place.spec("orphan", command=["sh", "-c", script], env={"FAIL": "1"}, knobs=[knob])
+    daemon.post("runs", spec)
+    waits = daemon.wait("orphan", lambda run: run["attempts"] and run["attempts"][0]["exit"], "its shell ends")
+    assert waits["state"] == "running"
+    run = daemon.ended("orphan", deadline_s=180)
+    assert run["state"] == "finished", run
+    assert [attempt["outcome"]["cause"] for attempt in run["attempts"]] == ["host_alloc_failed", "finished"]
+    pid = (local_place.workdir / "orphans").read_text().strip()
+    assert local_place.run(["sh", "-c", f"kill -0 {pid} 2>/dev/null && echo alive"]) == ""
