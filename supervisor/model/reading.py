@@ -11,10 +11,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from supervisor.model.errors import Fault, InvalidInput, TooLarge
-from supervisor.model.spec import NOT_YET, Spec
+from supervisor.model.node import NODE_NAME
+from supervisor.model.spec import NOT_YET, RUN_NAME, Spec
 
 TextFormat = Literal["yaml", "toml", "json"]
 MAX_SPEC_BYTES = 1024 * 1024
@@ -114,6 +115,9 @@ def _faults(model: type[BaseModel], error: ValidationError) -> list[Fault]:
             close = nearest(str(location[-1]), known)
             fault["detail"] = f"unknown key {location[-1]!r}"
             fault["remedy"] = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
+        if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] in (RUN_NAME, NODE_NAME):
+            fault["detail"] = f"{_shortened(item['input'])} is no name"
+            fault["remedy"] = "letters, digits, '.', '_' and '-', the first a letter or a digit, at most 63"
         if fault not in faults:
             faults.append(fault)
     return faults
@@ -154,4 +158,7 @@ def _shortened(value: Any) -> str:
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, MarkedYAMLError) and error.problem and error.problem_mark:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {' '.join(error.problem.split())[:300]}."
     return " ".join(str(error).split())[:300]

@@ -1,6 +1,7 @@
 """A run's spec: what a person asks for. Shapes and defaults are those of docs/spec.md."""
 
 import re
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
 import re2
@@ -136,7 +137,9 @@ class Knob(Noun):
             raise ValueError(f"knob {self.key}: `with` and `keep` go together")
         for cause in self.relieves:
             if cause not in catalogue() and cause not in families():
-                raise ValueError(f"knob {self.key} relieves {cause!r}, which is neither a cause nor a family")
+                raise ValueError(
+                    f"knob {self.key} relieves {cause!r}, which is neither a cause nor a family{_near(cause)}"
+                )
         return self
 
 
@@ -223,7 +226,9 @@ class Spec(Noun):
     def _whole(self) -> Self:
         for key in self.policy:
             if key != "default" and key not in catalogue() and key not in families() and key not in set(Retry):
-                raise ValueError(f"policy names {key!r}, which is no cause, family, retry class or `default`")
+                raise ValueError(
+                    f"policy names {key!r}, which is no cause, family, retry class or `default`{_near(key)}"
+                )
         if isinstance(self.command, str):
             if not self.command.strip():
                 raise ValueError("command is empty")
@@ -253,3 +258,8 @@ NOT_YET: dict[str, str] = {
     "stop.clean": "remove them at the head of `setup`: rm -f PATTERN",
 }
 """Keys of the spec, dotted, that this version reads but cannot honour yet, with what to do meanwhile."""
+
+
+def _near(word: str) -> str:
+    close = get_close_matches(word, [*catalogue(), *families(), *Retry, "default"], n=1)
+    return f": did you mean {close[0]!r}?" if close else ""
