@@ -63,8 +63,9 @@ def demo(
             if not leave:
                 say(f"The page stays at {page}. Ctrl-C ends the daemon.", style="bold")
                 say(f"From another terminal: VIGIL_DATA_FOLDER={data} vigil show {run.name}")
+                say(f"To take it away, tmux session and all, the same way: vigil rm {run.name}")
                 _wait_for_ever()
-                say(f"The daemon ends. What the demo wrote is in {data}: remove that folder to undo it.")
+                say(f"The daemon ends; the run stays in {data}. Look again: vigil serve --data {data}")
     if leave and run.state in FAILED:
         raise RunFailed(f"The demo's run is {run.state}.")
 

@@ -64,6 +64,8 @@ def add(
         return
     say(f"{name} is added: {node['shown']}")
     _print_rows(rows)
+    if not all(row["ok"] for row in rows):
+        say(f"When that is mended: vigil node check {name}")
 
 
 @app.command()
