@@ -57,7 +57,11 @@ def demo(
             page = f"{url}/#token={token}"
             say(f"The page: {page}", style="bold")
             run = vigil.create_run(demo_spec(examples, data))
-            run = _followed(vigil, run, timeout_s if leave else None)
+            try:
+                run = _followed(vigil, run, timeout_s if leave else None)
+            except (KeyboardInterrupt, TimedOut):
+                say(f"The daemon ends; the run goes on in tmux. Take it up again: vigil serve --data {data}")
+                raise
             if json:
                 print_json(run.model_dump(mode="json"))
             if not leave:
