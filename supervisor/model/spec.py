@@ -65,6 +65,10 @@ class ConfigSpec(Noun):
         return {"toml": "toml", "json": "json"}.get(suffix, "yaml")  # type: ignore[return-value]
 
 
+_REPEATED_REPEAT = re.compile(r"[+*}?]\)+[+*{]")
+"""The node matches with Python's own engine, which nobody can break off: `(\\d+)*` over a long name stops the probe."""
+
+
 class CheckpointSpec(Noun):
     """Where checkpoints appear; how progress is proved."""
 
@@ -83,6 +87,8 @@ class CheckpointSpec(Noun):
             raise ValueError(f"`step` is no regular expression: {error}") from error
         if groups < 1:
             raise ValueError("`step` needs one group that holds the step, such as step_(\\d+)")
+        if _REPEATED_REPEAT.search(self.step):
+            raise ValueError("`step` repeats a repeat, which can take for ever: write it without, such as step_(\\d+)")
         return self
 
 

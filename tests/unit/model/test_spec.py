@@ -82,3 +82,17 @@ def test_what_can_neither_be_stored_nor_launched_is_refused(key, value, place):
 def test_numbers_beyond_all_use_are_refused(more):
     with pytest.raises(InvalidInput):
         parse_spec(LEAST | more)
+
+
+@pytest.mark.parametrize("pattern", [r"step_((\d+))*", r"(\d+)+x", r"(a*){2,}(\d+)", r"((?:x+))*(\d+)"])
+def test_a_pattern_that_could_hang_the_node_is_refused(pattern: str) -> None:
+    data = {"name": "a", "node": "local", "command": "x", "checkpoint": {"path": "out", "step": pattern}}
+    with pytest.raises(InvalidInput) as refused:
+        parse_spec(data)
+    assert refused.value.faults[0]["place"] == "checkpoint"
+
+
+@pytest.mark.parametrize("pattern", [r"step_(\d+)", r"checkpoint-(\d+)(?:_\w+)?", r"epoch=\d+-step=(\d+)\.ckpt"])
+def test_ordinary_patterns_are_taken(pattern: str) -> None:
+    data = {"name": "a", "node": "local", "command": "x", "checkpoint": {"path": "out", "step": pattern}}
+    assert parse_spec(data).checkpoint is not None
