@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from supervisor.cli.output import state_text
-from supervisor.model.run import Attempt, Correction, Run
+from supervisor.model.run import ENDED, Attempt, Correction, Run
 from supervisor.model.verdict import Verdict
 
 _MAX_EVIDENCE = 5
@@ -16,7 +16,7 @@ def history(run: Run) -> Text:
     """All of it, some twenty lines."""
     lines = [_head(run), *_standing(run)]
     if run.verdict:
-        lines += _verdict(run.verdict, run.reason)
+        lines += _verdict(run.verdict, goes_on=run.state not in ENDED)
     if run.attempts:
         lines.append(Text())
     for attempt in run.attempts:
@@ -87,13 +87,14 @@ def _standing(run: Run) -> list[Text]:
     return lines
 
 
-def _verdict(verdict: Verdict, said: str | None) -> list[Text]:
+def _verdict(verdict: Verdict, *, goes_on: bool) -> list[Text]:
     lines = [Text(f"says    {verdict.sentence}"), Text(f"        {verdict.cause}, {verdict.confidence}", style="dim")]
     for evidence in verdict.evidence[:_MAX_EVIDENCE]:
         place = f"{evidence.line}: " if evidence.line is not None else ""
         lines.append(Text(f"        {place}{evidence.text}", style="dim"))
     lines += [Text(f"not     {ruled.cause}: {ruled.why}", style="dim") for ruled in verdict.ruled_out]
-    if verdict.next and verdict.next not in (verdict.sentence, said):
+    # What has ended waits for nothing that the verdict knew: the run's reason says how it stands.
+    if verdict.next and goes_on:
         lines.append(Text(f"next    {verdict.next}", style="bold"))
     return lines
 
