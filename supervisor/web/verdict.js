@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { moment } from "./states.js";
 
+const OVER = ["stopped", "held", "finished", "failed"];
 const SURE = { proved: "proved", likely: "likely", guess: "a guess" };
 
 /** The sentence of a run, also where there is no verdict yet. */
@@ -13,11 +14,13 @@ export function sentenceOf(run) {
 /** How it stands and what comes next. */
 export function standing(run) {
   const { verdict, reason } = run;
+  // What has ended waits for nothing that its verdict knew: the run's own reason says how it stands.
+  const next = OVER.includes(run.state) || verdict?.next === verdict?.sentence ? null : verdict?.next;
   return [
     h("p", { class: "sentence", "aria-live": "polite" }, sentenceOf(run)),
     verdict && h("p", { class: "note" }, h("code", {}, verdict.cause), ` (${SURE[verdict.confidence] ?? "likely"}) since `, moment(verdict.since, { seconds: true })),
-    reason && reason !== sentenceOf(run) && reason !== verdict?.next && h("p", {}, h("b", {}, "Why it is so: "), reason),
-    verdict?.next && verdict.next !== verdict.sentence && h("p", { class: "next" }, h("b", {}, "What happens next: "), verdict.next),
+    reason && reason !== sentenceOf(run) && reason !== next && h("p", {}, h("b", {}, "Why it is so: "), reason),
+    next && h("p", { class: "next" }, h("b", {}, "What happens next: "), next),
   ];
 }
 
