@@ -12,7 +12,7 @@ from hypothesis import settings
 from supervisor.model.node import Container, NodeSpec
 from supervisor.node.options import LinkOptions
 from tests.testbed.commands import write_commands
-from tests.testbed.folder import testbed
+from tests.testbed.folder import end_processes, testbed
 from tests.testbed.lxc import LxcContainer, why_no_lxc
 from tests.testbed.sshd import STANDARD_PATH, Sshd, why_no_sshd
 
@@ -20,6 +20,13 @@ settings.register_profile("vigil", deadline=None)  # machines are shared and noi
 settings.load_profile("vigil")
 _MEMORY_BYTES = 2 * 1024**3
 WAYS = ("local", "ssh", "ssh+lxc", "ssh+pct")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_lives_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A run outlives its daemon, and so its test: what lives in this session's folders ends with the session."""
+    yield
+    end_processes(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session")

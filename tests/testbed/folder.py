@@ -36,15 +36,20 @@ def sweep() -> None:
                 _remove(folder)
 
 
-def _remove(folder: Path) -> None:
-    for config in folder.glob("lxc/*/config"):
-        stop = ["lxc-stop", "-k", "-P", str(folder / "lxc"), "-n", config.parent.name]
-        subprocess.run(stop, capture_output=True, check=False, timeout=60)
+def end_processes(folder: Path) -> None:
+    """Ends every process with a path below `folder` on its command line: tmux servers of runs, for one."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes()
             if int(process.name) != os.getpid() and f"{folder}/".encode() in words:
                 os.kill(int(process.name), signal.SIGKILL)
+
+
+def _remove(folder: Path) -> None:
+    for config in folder.glob("lxc/*/config"):
+        stop = ["lxc-stop", "-k", "-P", str(folder / "lxc"), "-n", config.parent.name]
+        subprocess.run(stop, capture_output=True, check=False, timeout=60)
+    end_processes(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
