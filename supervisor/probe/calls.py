@@ -107,8 +107,13 @@ class Calls:
 
     def _screen(self, args: dict[str, Any], raw: bytes) -> Result:
         attempt = self._known(args)
-        self._session(args, raw)
-        return {**session.screen(attempt.run, attempt.number), "at_unix_s": time.time()}, b""
+        try:
+            shown = session.screen(attempt.run, attempt.number)
+        except Failed:
+            # Its session is gone: a new view is opened for whoever looks.
+            self._session(args, raw)
+            shown = session.screen(attempt.run, attempt.number)
+        return {**shown, "at_unix_s": time.time()}, b""
 
     def _session(self, args: dict[str, Any], raw: bytes) -> Result:
         attempt = self._known(args)
