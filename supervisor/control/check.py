@@ -123,6 +123,8 @@ def _remembered(facts: Facts, examination: Examination, seen: Observation, now: 
     changes: dict[str, Any] = {"last_checked_at": now, "phase": examination.phase}
     if examination.last_progress_at is not None:
         changes["last_progress_at"] = examination.last_progress_at
+    if seen.log.data:
+        changes["log_grew_at"] = now
     if examination.first_step is not None and facts.first_step_at is None:
         changes["first_step_at"] = now
     if seen.checkpoints is not None:

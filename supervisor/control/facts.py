@@ -41,6 +41,8 @@ class Facts(Noun):
     unseen_s: float = 0.0
     """How long nobody had looked before the check that found the end."""
     exit_seen_at: Moment | None = None
+    log_grew_at: Moment | None = None
+    """When the last new byte of its log was seen."""
     step_at_exit: int | None = None
     """The last completed step when the end of its first process was seen."""
     first_step_at: Moment | None = None

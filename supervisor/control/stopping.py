@@ -63,7 +63,9 @@ def _is_left_behind(record: RunRecord, last: AttemptRecord, now: datetime) -> bo
         return False
     if last.attempt.last_step != facts.step_at_exit:
         return False
-    return (now - facts.exit_seen_at).total_seconds() >= LEFT_BEHIND_S
+    # Who still prints may still train, also where no counter of it can be read.
+    quiet_since = max(facts.exit_seen_at, facts.log_grew_at or facts.exit_seen_at)
+    return (now - quiet_since).total_seconds() >= LEFT_BEHIND_S
 
 
 def _checkpoint_since(record: RunRecord, last: AttemptRecord) -> bool:

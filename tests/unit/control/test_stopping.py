@@ -8,7 +8,7 @@ import pytest
 from supervisor.control import stopping
 from supervisor.control.check import context_of
 from supervisor.control.facts import Facts
-from supervisor.control.written import with_attempt, with_facts
+from supervisor.control.written import facts_of, with_attempt, with_facts
 from supervisor.model.run import Exit, Hold
 from supervisor.store.records import RunRecord
 from tests.unit.control.test_check import NOW, record
@@ -39,6 +39,14 @@ def with_end(code: int, *, step_now: int = 4, hold: bool = False) -> RunRecord:
 def test_what_a_failed_attempt_left_behind(now_s: int, code: int, step_now: int, hold: bool, due: bool) -> None:
     found = with_end(code, step_now=step_now, hold=hold)
     assert stopping.is_due(found, found.records[1], NOW + timedelta(seconds=now_s)) is due
+
+
+@pytest.mark.parametrize(("now_s", "due"), [(60, False), (71, True)])
+def test_who_still_prints_is_not_what_was_left_behind(now_s: int, due: bool) -> None:
+    found = with_end(1)
+    facts = facts_of(found.records[1]).model_copy(update={"log_grew_at": NOW + timedelta(seconds=41)})
+    row = with_facts(found.records[1], facts)
+    assert stopping.is_due(found, row, NOW + timedelta(seconds=now_s)) is due
 
 
 def test_such_a_stop_explains_nothing_of_the_end() -> None:
