@@ -78,6 +78,7 @@ class Link:
         self._error: VigilError = NodeUnreachable(f"The link to {spec.shown} was not started.")
         self._told: tuple[bool, str | None] | None = None
         self._seen_at: datetime | None = None
+        self._heard_at: float | None = None
         self._outcome = asyncio.Event()
         self._wake = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -255,7 +256,7 @@ class Link:
         return self._facts
 
     def _lose(self, error: VigilError) -> None:
-        self._seen_at = self._last_seen()
+        self._last_seen()
         self._channel = None
         self._error = error
         self._outcome.set()
@@ -271,9 +272,11 @@ class Link:
             self._on_change(state)
 
     def _last_seen(self) -> datetime | None:
-        if self._channel is None:
-            return self._seen_at
-        return self._options.clock() - timedelta(seconds=time.monotonic() - self._channel.heard_at)
+        if self._channel is not None and self._channel.heard_at != self._heard_at:
+            # Once for each time it was heard: the two clocks, read again, would give another answer.
+            self._heard_at = self._channel.heard_at
+            self._seen_at = self._options.clock() - timedelta(seconds=time.monotonic() - self._heard_at)
+        return self._seen_at
 
     def _pause_s(self, error: VigilError, failures: int) -> float:
         options = self._options
