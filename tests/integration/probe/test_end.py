@@ -140,4 +140,3 @@ def _wrapper(probe: Probe) -> int:
 
 def _when(seen: dict[str, Any], name: str, value: object) -> dict[str, Any] | None:
     return seen if seen["processes"][name] == value else None
-
