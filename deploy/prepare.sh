@@ -41,6 +41,7 @@ install_system_packages() {
     have lxc-create || missing+=(lxc)
     have sshd || missing+=(openssh-server)
     have tini || missing+=(tini)
+    have sudo || [ "$(id -u)" != 0 ] || missing+=(sudo)
     have ip || missing+=(iproute2)
     have chromium || have chromium-browser || have google-chrome || missing+=(chromium)
   fi

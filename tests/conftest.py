@@ -15,6 +15,7 @@ from tests.testbed.commands import write_commands
 from tests.testbed.folder import end_processes, testbed
 from tests.testbed.lxc import LxcContainer, why_no_lxc
 from tests.testbed.sshd import STANDARD_PATH, Sshd, why_no_sshd
+from tests.testbed.users import Login, allow, make_inner_user, make_login, why_no_users
 
 settings.register_profile("vigil", deadline=None)  # machines are shared and noisy: no test asserts on wall time
 settings.load_profile("vigil")
@@ -67,6 +68,37 @@ def lxc(lxc_path: Path) -> Iterator[LxcContainer]:
         yield container
     finally:
         container.destroy()
+
+
+@pytest.fixture(scope="session")
+def login(testbed_folder: Path) -> Login:
+    """An unprivileged user of this machine, for the session: they log in through `user_sshd` with a key of their own.
+
+    They may do nothing else; `inner_user` lets them into one container.
+    """
+    if reason := why_no_users():
+        pytest.skip(reason)
+    return make_login(testbed_folder, f"vt{os.getpid()}")
+
+
+@pytest.fixture(scope="session")
+def user_sshd(testbed_folder: Path, lxc_path: Path) -> Iterator[Sshd]:
+    """A second sshd, which lets users in as on a real machine: their HOME, their own `~/.ssh/authorized_keys`."""
+    if reason := why_no_sshd():
+        pytest.skip(reason)
+    server = Sshd(testbed_folder / "user-sshd", path=f"{testbed_folder / 'bin'}:{STANDARD_PATH}", own_homes=True)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def inner_user(login: Login, lxc: LxcContainer, testbed_folder: Path) -> str:
+    """The name of an unprivileged user inside `lxc`, which `login` may enter by `sudo -n lxc-attach` and no other."""
+    bin_folder = testbed_folder / "bin"
+    allow(login, f"{bin_folder}/lxc-attach -n {lxc.name} -- *", path=f"{bin_folder}:{STANDARD_PATH}")
+    make_inner_user(lxc, "vttrain")
+    return "vttrain"
 
 
 @pytest.fixture

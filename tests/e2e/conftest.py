@@ -14,6 +14,7 @@ from tests.e2e.daemon import Daemon
 from tests.testbed.cut import CutLink
 from tests.testbed.lxc import LxcContainer
 from tests.testbed.sshd import Sshd
+from tests.testbed.users import Login
 
 COUNTER = Path(__file__).parent / "programs" / "counter.py"
 
@@ -63,11 +64,19 @@ def daemon_config() -> str:
 def daemon(tmp_path: Path, daemon_config: str, request: pytest.FixtureRequest) -> Iterator[Daemon]:
     """A daemon that is let in by the testbed's sshd, by way of an ssh_config as a person would have it."""
     config = ""
+    ways: list[tuple[Sshd, Path]] = []
     if "sshd" in request.fixturenames:
         sshd: Sshd = request.getfixturevalue("sshd")
-        ssh_config = tmp_path / "ssh_config"
-        ssh_config.write_text(f"Host 127.0.0.1\n  IdentityFile {sshd.client_key}\n  IdentitiesOnly yes\n", "utf-8")
-        config = f'ssh_config = "{ssh_config}"\nknown_hosts = "{sshd.known_hosts}"\n'
+        ways.append((sshd, sshd.client_key))
+    if "user_place" in request.fixturenames:
+        login: Login = request.getfixturevalue("login")
+        ways.append((request.getfixturevalue("user_sshd"), login.key))
+    if ways:
+        ssh_config, known_hosts = tmp_path / "ssh_config", tmp_path / "known_hosts"
+        keys = "".join(f"  IdentityFile {key}\n" for _, key in ways)
+        ssh_config.write_text(f"Host 127.0.0.1\n{keys}  IdentitiesOnly yes\n", "utf-8")
+        known_hosts.write_text("".join(server.known_hosts.read_text("ascii") for server, _ in ways), "ascii")
+        config = f'ssh_config = "{ssh_config}"\nknown_hosts = "{known_hosts}"\n'
     with Daemon(tmp_path, config=config + daemon_config) as running:
         yield running
 
@@ -80,6 +89,26 @@ def container_place(daemon: Daemon, sshd: Sshd, lxc: LxcContainer, request: pyte
         ssh = {"host": "127.0.0.1", "port": link.port, "user": None, "via": None}
         daemon.post("nodes", {"name": "box", "ssh": ssh, "container": {"kind": kind, "id": lxc.name}})
         workdir = lxc.workdir(f"{request.node.name.replace('[', '-').rstrip(']')}-{os.getpid()}")
+        yield Place("box", workdir, lambda argv: lxc.run(argv, check=False).stdout, link)
+
+
+@pytest.fixture
+def user_place(
+    daemon: Daemon,
+    login: Login,
+    user_sshd: Sshd,
+    lxc: LxcContainer,
+    inner_user: str,
+    request: pytest.FixtureRequest,
+) -> Iterator[Place]:
+    """As on most real boxes: a login without rights, `sudo -n lxc-attach`, and in the container another such user."""
+    login.authorize(login.public_line)
+    with CutLink(user_sshd.port) as link:
+        ssh = {"host": "127.0.0.1", "port": link.port, "user": login.name, "via": None}
+        container = {"kind": "lxc", "id": lxc.name, "sudo": True}
+        daemon.post("nodes", {"name": "box", "ssh": ssh, "container": container, "user": inner_user})
+        workdir = lxc.workdir(f"{request.node.name.replace('[', '-').rstrip(']')}-{os.getpid()}-user")
+        lxc.run(["chown", inner_user, str(workdir)])
         yield Place("box", workdir, lambda argv: lxc.run(argv, check=False).stdout, link)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.testbed.users import remove_users
+
 _PREFIX = "vt-"
 _PLACE = Path("/tmp")
 """Short: a tmux socket's path must fit into 108 bytes."""
@@ -20,6 +22,7 @@ def testbed() -> Iterator[Path]:
     """A new folder; removed at the end, with everything of dead sessions that lies beside it."""
     sweep()
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_PLACE))
+    folder.chmod(0o711)  # users of the testbed find their own homes and work folders below it
     (folder / "owner").write_text(_identity(os.getpid()) or "", "ascii")
     try:
         yield folder
@@ -50,6 +53,7 @@ def _remove(folder: Path) -> None:
         stop = ["lxc-stop", "-k", "-P", str(folder / "lxc"), "-n", config.parent.name]
         subprocess.run(stop, capture_output=True, check=False, timeout=60)
     end_processes(folder)
+    remove_users(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -39,10 +39,11 @@ class Sshd:
     """Logs in as this user, with `client_key`. The environment of its sessions is set, not inherited.
 
     `path` is the sessions' PATH; `home` is their HOME and, under it, where probes keep their state and cache: nothing
-    lands in the real home of whoever runs the tests.
+    lands in the real home of whoever runs the tests. With `own_homes` users of the testbed log in as they would on a
+    real machine: their own HOME, their own `~/.ssh/authorized_keys`, and its modes are checked.
     """
 
-    def __init__(self, folder: Path, *, path: str = STANDARD_PATH, **settings: str) -> None:
+    def __init__(self, folder: Path, *, path: str = STANDARD_PATH, own_homes: bool = False, **settings: str) -> None:
         """`settings` are further lines of sshd_config, such as `MaxSessions="1"`."""
         assert SSHD is not None
         self.folder = folder
@@ -64,6 +65,9 @@ class Sshd:
             "XDG_STATE_HOME": str(self.home / "state"),
             "PATH": path,
         }
+        if own_homes:
+            environment = {"PATH": path}
+            settings = {"AuthorizedKeysFile": ".ssh/authorized_keys", "StrictModes": "yes", **settings}
         lines = {
             "Port": str(self.port),
             "ListenAddress": "127.0.0.1",
