@@ -10,7 +10,7 @@ from supervisor.model.event import Event, EventType
 from supervisor.model.node import NodeFacts, NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec
-from supervisor.model.run import ALLOWED, Attempt, Call, Hold, Link, NodeView, Run, RunState
+from supervisor.model.run import ALLOWED, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
 from supervisor.model.spec import Action, Scalar
 from supervisor.store.records import LogRead, Role, TokenInfo
 
@@ -98,7 +98,7 @@ class FakeFleet:
             name=name,
             node="local",
             desired="running",
-            link=Link(ok=True, last_seen=NOW),
+            link=LinkView(ok=True, last_seen=NOW),
             created_at=NOW + timedelta(seconds=len(self.known)),
             updated_at=NOW,
             **({"state": RunState.RUNNING} | fields),
@@ -197,7 +197,7 @@ class FakeFleet:
         if name not in self.node_specs:
             raise NotFound(f"There is no node named {name!r}.")
         facts = NodeFacts(versions={"tmux": "3.5a"}, user="train")
-        return NodeView(spec=self.node_specs[name], link=Link(ok=True, last_seen=NOW), facts=facts)
+        return NodeView(spec=self.node_specs[name], link=LinkView(ok=True, last_seen=NOW), facts=facts)
 
     async def nodes(self) -> list[NodeView]:
         return [await self.node(name) for name in self.node_specs]

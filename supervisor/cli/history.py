@@ -1,12 +1,11 @@
 """A run as a person reads it: the sentence first, then the attempts with what was changed and what it cost."""
 
 from datetime import datetime
-from typing import Any
 
 from rich.text import Text
 
 from supervisor.cli.output import state_text
-from supervisor.model.run import ENDED, Attempt, Correction, Run
+from supervisor.model.run import ENDED, Attempt, Run, turns_written
 from supervisor.model.verdict import Verdict
 
 _MAX_EVIDENCE = 5
@@ -31,7 +30,7 @@ def attempt_lines(attempt: Attempt) -> list[Text]:
     line.append(f"  {_span(attempt)}  by {attempt.by}", style="dim")
     lines = [line]
     if attempt.correction and attempt.correction.turns:
-        lines.append(Text(f"   turned  {turns_of(attempt.correction)}"))
+        lines.append(Text(f"   turned  {turns_written(attempt.correction.turns)}"))
         lines.append(Text(f"   because {attempt.correction.reason}"))
     elif attempt.why:
         lines.append(Text(f"   because {attempt.why}"))
@@ -43,11 +42,6 @@ def attempt_lines(attempt: Attempt) -> list[Text]:
     if attempt.receipt and attempt.receipt.sentence:
         lines.append(Text(f"   receipt {attempt.receipt.sentence}"))
     return lines
-
-
-def turns_of(correction: Correction) -> str:
-    """`config.attention.sdpa_chunk 128 → 64, …`"""
-    return ", ".join(f"{turn.key} {_value(turn.from_)} → {_value(turn.to)}" for turn in correction.turns)
 
 
 def short_time(moment: datetime | None) -> str:
@@ -130,7 +124,3 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def _value(value: Any) -> str:
-    return "unset" if value is None else str(value)

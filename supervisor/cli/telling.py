@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from supervisor.model.event import Event, EventType
+from supervisor.model.run import Turn, turns_written
 
 Data = Mapping[str, Any]
 
@@ -18,7 +19,8 @@ def _launched(data: Data) -> str:
     turns = (data.get("correction") or {}).get("turns") or []
     parts = [f"launched in tmux by {data.get('by', 'vigil')}"]
     if turns:
-        parts.append("with " + ", ".join(f"{turn['key']} {turn.get('from')} → {turn.get('to')}" for turn in turns))
+        made = (Turn(key=turn["key"], from_=turn.get("from"), to=turn.get("to")) for turn in turns)
+        parts.append(f"with {turns_written(made)}")
     if data.get("resumed_from") is not None:
         parts.append(f"from the checkpoint of step {data['resumed_from']}")
     return ", ".join(parts) + (f": {data['hypothesis']}" if data.get("hypothesis") else "")
@@ -35,7 +37,7 @@ def _ended(data: Data) -> str:
 
 def _state(data: Data) -> str:
     reason = f": {data['reason']}" if data.get("reason") else ""
-    return f"{data.get('from') or 'new'} → {data.get('to')}{reason}"
+    return f"{data.get('from') or 'new'} -> {data.get('to')}{reason}"
 
 
 def _called(data: Data) -> str:

@@ -1,8 +1,7 @@
 """From the record to what remedy must know. Pure."""
 
 from supervisor.control.written import facts_of, last_of
-from supervisor.model.run import Code, Run
-from supervisor.model.run import Link as LinkView
+from supervisor.model.run import Code, LinkView, Run
 from supervisor.remedy.context import RemedyContext
 from supervisor.store.records import RunRecord
 

@@ -9,8 +9,7 @@ import structlog
 from supervisor.model.errors import Conflict, NotFound
 from supervisor.model.node import LinkState, NodeSpec
 from supervisor.model.reading import nearest
-from supervisor.model.run import Link as LinkView
-from supervisor.model.run import NodeView
+from supervisor.model.run import LinkView, NodeView
 from supervisor.node.check import CLOCK_S
 from supervisor.node.link import Link, LinkOptions
 

@@ -1,6 +1,6 @@
 """A run, its attempts, and what became of them: the shapes that the API shows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -95,6 +95,11 @@ class Correction(Noun):
     reason: str = ""
 
 
+def turns_written(turns: Iterable[Turn]) -> str:
+    """`config.a 128 -> 64, args.--accum 2 -> 4`: the one way in which turns are written as text."""
+    return ", ".join(f"{turn.key} {_written(turn.from_)} -> {_written(turn.to)}" for turn in turns)
+
+
 class Receipt(Noun):
     """Cost and effect of a change. None: not seen."""
 
@@ -135,7 +140,7 @@ class Attempt(Noun):
     """Every knob key whose value differs from the spec: key to value. None: unset."""
 
 
-class Link(Noun):
+class LinkView(Noun):
     """What the API shows of the link."""
 
     ok: bool
@@ -143,7 +148,7 @@ class Link(Noun):
     error: str | None = None
 
     @classmethod
-    def of(cls, state: LinkState) -> "Link":
+    def of(cls, state: LinkState) -> "LinkView":
         """The outsider's part of a link's state."""
         return cls(ok=state.ok, last_seen=state.last_seen, error=state.error)
 
@@ -152,7 +157,7 @@ class NodeView(Noun):
     """A node as Vigil knows it: how to reach it, whether it is seen, what it said of itself."""
 
     spec: NodeSpec
-    link: Link
+    link: LinkView
     facts: NodeFacts | None = None
     """None: it has never answered."""
 
@@ -167,7 +172,7 @@ class Run(Noun):
     state: RunState
     reason: str | None = None
     hold: Hold | None = None
-    link: Link
+    link: LinkView
     verdict: Verdict | None = None
     progress: Progress = Progress()
     attempts: tuple[Attempt, ...] = ()
@@ -178,3 +183,7 @@ class Run(Noun):
     """The spec as it was given."""
     version: int = 0
     """Grows with every change of the row; the ETag."""
+
+
+def _written(value: Any) -> str:
+    return "unset" if value is None else str(value)

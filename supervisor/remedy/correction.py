@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from supervisor.model.causes import Cause
 from supervisor.model.errors import InvalidInput
-from supervisor.model.run import Code, Correction, Turn
+from supervisor.model.run import Code, Correction, Turn, turns_written
 from supervisor.model.spec import Knob, Scalar, Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.knobs import MAX_RUNGS, Dead, keeps, turn
@@ -81,11 +81,6 @@ def factors(knob: Knob, figures: Mapping[str, float | int | str | None]) -> int:
     return MAX_RUNGS
 
 
-def turns_written(turns: tuple[Turn, ...]) -> str:
-    """`config.a 128 -> 64, args.--accum 2 -> 4`."""
-    return ", ".join(f"{turn.key} {_shown(turn.from_)} -> {_shown(turn.to)}" for turn in turns)
-
-
 def _proposal(
     knob: Knob, before: Configuration, after: Configuration, rung: Mapping[str, Scalar], row: Cause, verdict: Verdict
 ) -> Proposal:
@@ -115,7 +110,3 @@ def _figures(verdict: Verdict) -> str:
 def _bytes(figures: Mapping[str, float | int | str | None], name: str) -> float | None:
     value = figures.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _shown(value: Scalar) -> str:
-    return "unset" if value is None else str(value)

@@ -9,11 +9,11 @@ from datetime import datetime
 
 from supervisor.model.causes import Cause, Retry, catalogue
 from supervisor.model.decision import Alert, Decision, Finish, GiveUp, HoldRun, Restart, StopAttempt, Wait
-from supervisor.model.run import ENDED, Run, RunState
+from supervisor.model.run import ENDED, Run, RunState, turns_written
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.context import RemedyContext
-from supervisor.remedy.correction import NUMERICS, turns_written
+from supervisor.remedy.correction import NUMERICS
 from supervisor.remedy.ledger import Ledger
 from supervisor.remedy.policy import Permission, permission
 from supervisor.remedy.relaunch import Case, correctable, give_up_uncorrected, relaunch

@@ -4,8 +4,7 @@ from datetime import datetime
 
 from supervisor.model.causes import Retry
 from supervisor.model.noun import Moment, Noun
-from supervisor.model.run import VIGIL, Attempt, Receipt
-from supervisor.remedy.correction import turns_written
+from supervisor.model.run import VIGIL, Attempt, Receipt, turns_written
 
 
 class Seen(Noun):

@@ -10,14 +10,14 @@ from supervisor.model.causes import Cause, Retry
 from supervisor.model.decision import GiveUp, HoldRun, Restart
 from supervisor.model.errors import InvalidInput
 from supervisor.model.observation import Checkpoint
-from supervisor.model.run import Attempt, Correction, Run
+from supervisor.model.run import Attempt, Correction, Run, turns_written
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.advice import advice
 from supervisor.remedy.budget import backoff, refusal
 from supervisor.remedy.configuration import configuration_of, with_checkpoint
 from supervisor.remedy.context import RemedyContext
-from supervisor.remedy.correction import NUMERICS, Proposal, propose, turns_written
+from supervisor.remedy.correction import NUMERICS, Proposal, propose
 from supervisor.remedy.knobs import ladder
 from supervisor.remedy.ledger import BAD_CAUSES, Ledger, point
 from supervisor.remedy.settings import Configuration

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, 
 from supervisor.model.errors import Conflict, NotFound
 from supervisor.model.event import EventType
 from supervisor.model.reading import nearest, parse_spec
-from supervisor.model.run import ALLOWED, ENDED, Attempt, Call, Desired, Hold, Link, Run, RunState
+from supervisor.model.run import ALLOWED, ENDED, Attempt, Call, Desired, Hold, LinkView, Run, RunState
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Progress, Verdict
 from supervisor.store import events
@@ -20,7 +20,7 @@ from supervisor.store.tables import attempt as attempts
 from supervisor.store.tables import run as runs
 
 _NAME_IS_FREE = frozenset({RunState.STOPPED, RunState.FAILED, RunState.FINISHED})
-_NOT_LOADED = Link(ok=False)
+_NOT_LOADED = LinkView(ok=False)
 
 
 def _bound(table: Table, *without: str) -> dict[str, Any]:

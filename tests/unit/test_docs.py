@@ -19,7 +19,7 @@ from supervisor.control.series import SERIES
 from supervisor.model.event import EventType
 from supervisor.model.node import NodeSpec
 from supervisor.model.noun import from_unix
-from supervisor.model.run import ALLOWED, Link, NodeView, RunState
+from supervisor.model.run import ALLOWED, LinkView, NodeView, RunState
 from supervisor.model.settings import Settings
 from tests.fakes import FakeFleet
 
@@ -65,7 +65,7 @@ def test_every_problem_code_is_documented(code):
 def test_every_metric_is_documented():
     fleet = FakeFleet()
     run = fleet.put("a")
-    view = NodeView(spec=NodeSpec(name="n"), link=Link(ok=True, last_seen=from_unix(1)))
+    view = NodeView(spec=NodeSpec(name="n"), link=LinkView(ok=True, last_seen=from_unix(1)))
     text = exposition("1", [run], [view]).decode()
     names = set(re.findall(r"^# TYPE (vigil_\w+) ", text, re.MULTILINE))
     assert {"vigil_runs", "vigil_http_requests_total"} <= names

@@ -164,7 +164,7 @@ def test_show_tells_the_story(served, capsys):
         "12: step 410/1000 loss 2.31",
         "next    Nothing to do.",
         "#1 host_alloc_failed (exit 1)",
-        "config.attention.sdpa_chunk 128 → 64",
+        "config.attention.sdpa_chunk 128 -> 64",
         "because it asked for more than is free",
         "checkpoint of step 36",
         "2 steps lost; it helped.",

@@ -9,7 +9,7 @@ from supervisor.alerts.incident import IncidentStep, step
 from supervisor.model.decision import Alert, Decision, Finish, GiveUp, HoldRun, Restart, StopAttempt, Wait
 from supervisor.model.event import EventType
 from supervisor.model.incident import Incident
-from supervisor.model.run import Attempt, Correction, Link, Outcome, Run, RunState, Turn
+from supervisor.model.run import Attempt, Correction, LinkView, Outcome, Run, RunState, Turn
 from supervisor.model.verdict import Evidence, Progress, Verdict
 from supervisor.store.records import NewEvent
 
@@ -45,7 +45,7 @@ class Story:
             node="box",
             desired="running",
             state=RunState.RUNNING,
-            link=Link(ok=True),
+            link=LinkView(ok=True),
             attempts=(attempt(1),),
             created_at=NOW,
             updated_at=NOW,

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from supervisor.api.app import create_app
-from supervisor.model.run import Link, RunState
+from supervisor.model.run import LinkView, RunState
 from supervisor.model.settings import Settings
 from supervisor.model.verdict import Progress
 from tests.fakes import NOW, FakeFleet, attempt
@@ -128,7 +128,7 @@ async def test_a_run_that_did_not_change_is_304(api, fleet):
     run = fleet.put("a", progress=Progress(step=1, loss=2.0))
     first = await api.get("/api/v1/runs/a")
     etag = first.headers["etag"]
-    fleet.change(run.id, link=Link(ok=True, last_seen=NOW.replace(minute=5)))
+    fleet.change(run.id, link=LinkView(ok=True, last_seen=NOW.replace(minute=5)))
     fleet.known[run.id] = fleet.known[run.id].model_copy(update={"version": run.version})
     same = await api.get("/api/v1/runs/a", headers={"If-None-Match": etag})
     assert (same.status_code, same.content) == (304, b"")
@@ -139,7 +139,7 @@ async def test_a_run_that_did_not_change_is_304(api, fleet):
 async def test_a_lost_link_is_a_change(api, fleet):
     run = fleet.put("a")
     etag = (await api.get("/api/v1/runs/a")).headers["etag"]
-    lost = run.model_copy(update={"link": Link(ok=False, last_seen=NOW, error="no answer")})
+    lost = run.model_copy(update={"link": LinkView(ok=False, last_seen=NOW, error="no answer")})
     fleet.known[run.id] = lost
     answer = await api.get("/api/v1/runs/a", headers={"If-None-Match": etag})
     assert answer.json()["link"] == {"ok": False, "last_seen": "2026-03-01T12:00:00.000Z", "error": "no answer"}

@@ -15,7 +15,7 @@ from supervisor.cli.telling import sentence_of
 from supervisor.model.errors import InvalidInput
 from supervisor.model.event import Event, EventType
 from supervisor.model.reading import parse_spec, unsupported
-from supervisor.model.run import Link, Run, RunState
+from supervisor.model.run import LinkView, Run, RunState
 from supervisor.model.verdict import Progress
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -36,7 +36,7 @@ def test_every_event_has_a_sentence_even_without_its_facts(kind):
         (
             EventType.RUN_STATE,
             {"from": "running", "to": "failed", "reason": "no knob left"},
-            "running → failed: no knob",
+            "running -> failed: no knob",
         ),
         (
             EventType.ATTEMPT_ENDED,
@@ -48,7 +48,7 @@ def test_every_event_has_a_sentence_even_without_its_facts(kind):
         (
             EventType.ATTEMPT_LAUNCHED,
             {"by": "vigil", "correction": {"turns": [{"key": "env.X", "from": 1, "to": 2}]}, "resumed_from": 8},
-            "with env.X 1 → 2, from the checkpoint of step 8",
+            "with env.X 1 -> 2, from the checkpoint of step 8",
         ),
         (EventType.RUN_CALLED, {"by": "ann", "call": "edit"}, "ann asked to change the policy"),
         (EventType.RUN_CALLED, {"by": "ann", "call": "restart", "set": {"env.X": 1}, "why": "why not"}, "env.X=1: why"),
@@ -138,7 +138,7 @@ def test_the_story_tells_every_event_once():
         node="local",
         desired="running",
         state=RunState.RUNNING,
-        link=Link(ok=True),
+        link=LinkView(ok=True),
         created_at=NOW,
         updated_at=NOW,
         progress=Progress(),

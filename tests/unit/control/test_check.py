@@ -11,7 +11,7 @@ from supervisor.control.written import facts_of, with_facts
 from supervisor.model.event import EventType
 from supervisor.model.observation import ExitRecord, Gap, Observation, Processes, Slice
 from supervisor.model.reading import parse_spec
-from supervisor.model.run import Attempt, Link, Run, RunState
+from supervisor.model.run import Attempt, LinkView, Run, RunState
 from supervisor.store.records import AttemptRecord, RunRecord
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -27,7 +27,7 @@ def record(last_checked_at: datetime = NOW, **spec: Any) -> RunRecord:
         node="local",
         desired="running",
         state=RunState.RUNNING,
-        link=Link(ok=False),
+        link=LinkView(ok=False),
         attempts=(attempt,),
         created_at=NOW,
         updated_at=NOW,

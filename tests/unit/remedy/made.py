@@ -6,7 +6,7 @@ from typing import Any
 from supervisor.model.causes import catalogue
 from supervisor.model.observation import Checkpoint
 from supervisor.model.reading import parse_spec
-from supervisor.model.run import Attempt, Correction, Link, Outcome, Run, RunState, Turn
+from supervisor.model.run import Attempt, Correction, LinkView, Outcome, Run, RunState, Turn
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.configuration import resolve
@@ -77,7 +77,7 @@ def run(*attempts: Attempt, **changes: Any) -> Run:
             "node": "local",
             "desired": "running",
             "state": RunState.RUNNING,
-            "link": Link(ok=True),
+            "link": LinkView(ok=True),
             "attempts": attempts,
             "created_at": NOW - timedelta(days=1),
             "updated_at": NOW,

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from supervisor.model.decision import Alert, Decision, Finish, GiveUp, HoldRun, Restart, StopAttempt, Wait
-from supervisor.model.run import Code, Hold, Link, RunState
+from supervisor.model.run import Code, Hold, LinkView, RunState
 from supervisor.model.spec import Spec
 from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.decide import decide
@@ -174,7 +174,7 @@ def test_on_hold_nothing_is_launched_and_nothing_stopped() -> None:
 
 
 def test_blindness_is_no_failure_and_long_blindness_needs_a_person() -> None:
-    lost = decided("gpu_oom", link=Link(ok=False))
+    lost = decided("gpu_oom", link=LinkView(ok=False))
     assert isinstance(lost, Wait)
     stale = decided("gpu_oom", around=context(8, blind_for_s=1800.0))
     assert isinstance(stale, HoldRun)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from supervisor.model.causes import catalogue
 from supervisor.model.decision import Decision, Finish, GiveUp, HoldRun, Restart, StopAttempt
 from supervisor.model.reading import parse_spec
-from supervisor.model.run import ENDED, Hold, Link, RunState
+from supervisor.model.run import ENDED, Hold, LinkView, RunState
 from supervisor.remedy.budget import refusal
 from supervisor.remedy.configuration import configuration_of, resolve
 from supervisor.remedy.decide import decide
@@ -79,7 +79,7 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
             "state": draw(st.sampled_from(RunState)),
             "desired": draw(st.sampled_from(["running", "running", "stopped"])),
             "hold": draw(st.sampled_from([None, None, Hold(by="anna", why="x")])),
-            "link": Link(ok=draw(st.sampled_from([True, True, False]))),
+            "link": LinkView(ok=draw(st.sampled_from([True, True, False]))),
         }
     return {
         "spec": of,
@@ -207,7 +207,7 @@ def test_whatever_forbids_a_restart_forbids_it_everywhere(world: dict[str, Any])
         *({"run": this.model_copy(update={"state": state})} for state in ENDED),
         {"run": this.model_copy(update={"desired": "stopped"})},
         {"run": this.model_copy(update={"hold": Hold(by="anna", why="x")})},
-        {"run": this.model_copy(update={"link": Link(ok=False)})},
+        {"run": this.model_copy(update={"link": LinkView(ok=False)})},
         *({"context": around.model_copy(update={"request": call})} for call in ("restart", "stop", "start", "hold")),
         {"context": around.model_copy(update={"blind_for_s": of.watch.stale_after_s})},
         {"verdict": last.model_copy(update={"final": False})},
