@@ -5,9 +5,10 @@ import shlex
 from datetime import datetime
 
 from supervisor.control.facts import Facts
+from supervisor.model.code import Code
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import NodeFacts
-from supervisor.model.run import Attempt, Code
+from supervisor.model.run import Attempt
 from supervisor.model.spec import Spec
 from supervisor.node.link import Link
 from supervisor.probe.wire import COLUMNS, ROWS, CheckpointPlan, LaunchArgs, LaunchReply, StopArgs, StopReply

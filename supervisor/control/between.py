@@ -7,9 +7,10 @@ from supervisor.control import link_events
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts
 from supervisor.control.written import Written, moved, standing, with_attempt, with_facts, written
+from supervisor.model.code import Code
 from supervisor.model.decision import Decision, Restart
 from supervisor.model.event import EventType
-from supervisor.model.run import VIGIL, Attempt, Code, Correction, RunState, Turn
+from supervisor.model.run import VIGIL, Attempt, Correction, RunState, Turn
 from supervisor.probe.wire import LaunchReply
 from supervisor.remedy.configuration import Resolved, resolve, value_at
 from supervisor.remedy.decide import decide

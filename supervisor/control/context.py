@@ -1,7 +1,8 @@
 """From the record to what remedy must know. Pure."""
 
 from supervisor.control.written import facts_of, last_of
-from supervisor.model.run import Code, LinkView, Run
+from supervisor.model.code import Code
+from supervisor.model.run import LinkView, Run
 from supervisor.remedy.context import RemedyContext
 from supervisor.store.records import RunRecord
 

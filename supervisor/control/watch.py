@@ -16,6 +16,7 @@ from supervisor.alerts.incident import step
 from supervisor.control import act, between, link_events, refold, stopping
 from supervisor.control.check import adopted, checked
 from supervisor.control.written import Written, facts_of, last_of
+from supervisor.model.code import Code
 from supervisor.model.decision import Restart, Wait
 from supervisor.model.errors import (
     CallRefused,
@@ -29,7 +30,7 @@ from supervisor.model.errors import (
 )
 from supervisor.model.incident import Incident
 from supervisor.model.observation import Observation
-from supervisor.model.run import ENDED, Code, Run
+from supervisor.model.run import ENDED, Run
 from supervisor.node.link import Link
 from supervisor.probe.wire import MAX_SLICE_BYTES, ObserveArgs
 from supervisor.store.records import AttemptRecord, Change, LogHole, RunRecord

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from supervisor.model.causes import Retry
+from supervisor.model.code import Code
 from supervisor.model.node import LinkState, NodeFacts, NodeSpec
 from supervisor.model.noun import Moment, Noun
 from supervisor.model.spec import Scalar
@@ -52,14 +53,6 @@ class Hold(Noun):
     by: str
     why: str
     until: Moment | None = None
-
-
-class Code(Noun):
-    """The code that an attempt ran."""
-
-    head: str | None = None
-    dirty: str | None = None
-    """Hash of the uncommitted difference; None: clean or no repository."""
 
 
 class Exit(Noun):
@@ -117,6 +110,11 @@ class Attempt(Noun):
     by: str = VIGIL
     why: str = ""
     code: Code = Code()
+    versions: dict[str, str | None] = {}
+    """What it really ran with: `python`, `torch`, `transformers`, `driver`, … None: seen that it is not installed; a
+    missing name was not seen."""
+    devices: tuple[str, ...] = ()
+    """The kinds of the GPUs that it was given, one entry each."""
     started_at: Moment | None = None
     """When the launch was confirmed by the node."""
     ended_at: Moment | None = None

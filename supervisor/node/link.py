@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import structlog
 
+from supervisor.model.code import Code
 from supervisor.model.errors import (
     ContainerDown,
     LoginRefused,
@@ -19,7 +20,6 @@ from supervisor.model.errors import (
 )
 from supervisor.model.node import LinkState, NodeFacts, NodeSpec
 from supervisor.model.observation import Observation, Screen, Slice
-from supervisor.model.run import Code
 from supervisor.node import decode
 from supervisor.node.channel import Channel
 from supervisor.node.connection import Connections, Machine

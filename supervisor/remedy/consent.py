@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import Any
 
 from supervisor.model.causes import Cause, Retry, catalogue
-from supervisor.model.run import Code
+from supervisor.model.code import Code
 from supervisor.model.spec import Action, ResumeByConfig, ResumeByEnv, Scalar, Spec
 from supervisor.remedy.configuration import Resolved, configuration_of, resolve
 from supervisor.remedy.knobs import KnobState, ladder

@@ -1,8 +1,9 @@
 """What remedy must know besides the run, its spec and the verdict. Control fills it from store and observations."""
 
+from supervisor.model.code import Code
 from supervisor.model.noun import Moment, Noun
 from supervisor.model.observation import Checkpoint
-from supervisor.model.run import Call, Code
+from supervisor.model.run import Call
 
 
 class RemedyContext(Noun):

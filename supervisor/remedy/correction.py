@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from supervisor.model.causes import Cause
+from supervisor.model.code import Code
 from supervisor.model.errors import InvalidInput
-from supervisor.model.run import Code, Correction, Turn, turns_written
+from supervisor.model.run import Correction, Turn, turns_written
 from supervisor.model.spec import Knob, Scalar, Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.knobs import MAX_RUNGS, Dead, keeps, turn

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from supervisor.model.causes import cause
+from supervisor.model.code import Code
 from supervisor.model.noun import Noun
-from supervisor.model.run import Attempt, Code, Turn
+from supervisor.model.run import Attempt, Turn
 from supervisor.model.spec import Resume, ResumeByConfig, ResumeByEnv, Scalar
 from supervisor.remedy.literal import read_number, write_env
 from supervisor.remedy.settings import Configuration, flattened

@@ -6,10 +6,10 @@ It counts launches and living attempts, so that a test can say what must never b
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from supervisor.model.code import Code
 from supervisor.model.errors import StaleToken
 from supervisor.model.node import Gpu, LinkState, NodeFacts
 from supervisor.model.observation import Checkpoint, ExitRecord, Observation, Processes, Slice
-from supervisor.model.run import Code
 from supervisor.probe.wire import LaunchArgs, LaunchReply, ObserveArgs, StopArgs, StopReply
 
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.model.run import Code
+from supervisor.model.code import Code
 from supervisor.remedy.consent import MAX_COLUMNS, consent
 from tests.unit.remedy.made import BATCH, CHUNK, spec
 

@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
+from supervisor.model.code import Code
 from supervisor.model.decision import Alert, Decision, Finish, GiveUp, HoldRun, Restart, StopAttempt, Wait
-from supervisor.model.run import Code, Hold, LinkView, RunState
+from supervisor.model.run import Hold, LinkView, RunState
 from supervisor.model.spec import Spec
 from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.decide import decide

@@ -1,7 +1,8 @@
 from typing import Any
 
 from supervisor.model.causes import catalogue
-from supervisor.model.run import Code, Receipt
+from supervisor.model.code import Code
+from supervisor.model.run import Receipt
 from supervisor.remedy.configuration import configuration_of
 from supervisor.remedy.ledger import BAD_CAUSES, ledger_of, point
 from tests.unit.remedy.made import attempt, corrected, spec

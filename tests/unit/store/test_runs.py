@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
+from supervisor.model.code import Code
 from supervisor.model.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.event import EventType
-from supervisor.model.run import ALLOWED, Attempt, Code, Correction, Exit, Hold, RunState, Turn
+from supervisor.model.run import ALLOWED, Attempt, Correction, Exit, Hold, RunState, Turn
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Evidence, Progress, Verdict
 from supervisor.store import events, runs, tables
