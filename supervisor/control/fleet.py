@@ -13,7 +13,7 @@ from supervisor.control import act
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
-from supervisor.model.errors import CallRefused, Conflict, NodeUnreachable, NotFound
+from supervisor.model.errors import CallRefused, Conflict, NodeUnfit, NodeUnreachable, NotFound
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec, unsupported
@@ -57,7 +57,7 @@ class Fleet:
             on_back=self._node_is_back,
         )
         self._watched: dict[str, _Watched] = {}
-        self._node_of: dict[str, str] = {}
+        self._place_of: dict[str, tuple[str, str | None]] = {}
         self._keeper: asyncio.Task[None] | None = None
         self._last_tick: datetime | None = None
 
@@ -91,6 +91,7 @@ class Fleet:
     async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
         """A new run from a spec: InvalidInput, NotFound (its node) or Conflict (its name); then nothing was created."""
         spec = self._read(data)
+        await self._check_user(spec)
         record = await self.store.create_run(spec, data, by=by, now=self._now(), idempotency_key=idempotency_key)
         self._watch(record.run)
         return self._seen(record.run)
@@ -98,14 +99,15 @@ class Fleet:
     async def preview(self, data: dict[str, Any]) -> Consent:
         """What creating it would mean: the consent. Nothing is created, nothing started."""
         spec = self._read(data)
-        link = self._nodes.link(spec.node)
+        await self._check_user(spec)
+        link = self._nodes.link(spec.node, spec.user)
         text = await act.configuration_text(link, spec)
         facts = link.facts
         # A thread: spelling out the ladder reads the configuration many times, and runs are watched meanwhile.
         return await asyncio.to_thread(
             consent,
             spec,
-            shown_node=self._nodes.spec(spec.node).shown,
+            shown_node=self._nodes.spec(spec.node).shown + (f" as {spec.user}" if spec.user else ""),
             gpus=tuple(f"{gpu.index}: {gpu.name}" for gpu in facts.gpus) if facts else (),
             file_text=text,
         )
@@ -183,7 +185,7 @@ class Fleet:
         last = last_of(record)
         assert last is not None
         argv = await link.session(record.run.id, last.attempt.no)
-        return attach_argv(self._nodes.spec(record.run.node), argv if write else [*argv, "-r"])
+        return attach_argv(self._nodes.spec(*_place(record.run)), argv if write else [*argv, "-r"])
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -233,13 +235,23 @@ class Fleet:
         self._nodes.link(spec.node)
         return spec
 
+    async def _check_user(self, spec: Spec) -> None:
+        """NodeUnfit where the node is seen, and does not let us be that user: said before anything is created."""
+        if spec.user is None or not self._nodes.link(spec.node).state.ok:
+            return
+        link = self._nodes.link(spec.node, spec.user)
+        if link.state.code == NodeUnfit.code:
+            link.retry()  # a person asks again: the user may have been made since
+        with contextlib.suppress(NodeUnreachable):
+            await link.hello()
+
     async def _check_overrides(self, record: RunRecord, overrides: dict[str, Scalar]) -> None:
         """InvalidInput for a setting that is not there: said before an attempt is stopped for it."""
         if not overrides:
             return
         text = None
         with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
-            text = await act.configuration_text(self._nodes.link(record.run.node), record.spec)
+            text = await act.configuration_text(self._nodes.link(*_place(record.run)), record.spec)
         last = last_of(record)
         check_overrides(record.spec, {**(last.attempt.overrides if last else {}), **overrides}, file_text=text)
 
@@ -247,33 +259,34 @@ class Fleet:
         record = await self.store.load_run(key)
         if last_of(record) is None:
             raise NotFound(f"{record.run.name} was never launched.")
-        return record, self._nodes.link(record.run.node)
+        return record, self._nodes.link(*_place(record.run))
 
     async def _delete(self, record: RunRecord, by: str) -> Run:
         await self.store.delete_run(record.run.id, by=by, now=self._now())
         if watched := self._watched.pop(record.run.id, None):
             watched.task.cancel()
         try:
-            await self._nodes.link(record.run.node).forget(record.run.id)
+            await self._nodes.link(*_place(record.run)).forget(record.run.id)
         except (NodeUnreachable, CallRefused, NotFound) as error:
             # The run is gone from here all the same; its small files stay on the node until somebody clears them.
             _log.warning("run.files_left", run=record.run.name, node=record.run.node, error=str(error))
         return self._seen(record.run)
 
     def _seen(self, run: Run) -> Run:
-        return run.model_copy(update={"link": self._nodes.state(run.node)})
+        return run.model_copy(update={"link": self._nodes.state(*_place(run))})
 
     def _watch(self, run: Run) -> Watch:
         """The run's watch; a new one where none is at work."""
         watched = self._watched.get(run.id)
         if watched is not None and not watched.task.done():
             return watched.watch
-        around = Surroundings(store=self.store, link=self._nodes.link(run.node), run_url=self._run_url, now=self._now)
+        link = self._nodes.link(*_place(run))
+        around = Surroundings(store=self.store, link=link, run_url=self._run_url, now=self._now)
         watch = Watch(run.id, around)
         task = asyncio.create_task(watch.run(), name=f"watch {run.name}")
         task.add_done_callback(_said_if_broken)
         self._watched[run.id] = _Watched(watch, task)
-        self._node_of[run.id] = run.node
+        self._place_of[run.id] = _place(run)
         return watch
 
     async def _keep(self) -> None:
@@ -295,16 +308,22 @@ class Fleet:
                     self._watch(record.run)
         for run_id in [run_id for run_id, watched in self._watched.items() if watched.task.done()]:
             del self._watched[run_id]
-            self._node_of.pop(run_id, None)
+            self._place_of.pop(run_id, None)
+        await self._nodes.rest({self._place_of[run_id] for run_id in self._watched})
         self._last_tick = self._now()
 
     def _node_is_back(self, name: str) -> None:
-        for run_id, node in self._node_of.items():
+        for run_id, (node, _) in self._place_of.items():
             if node == name and (watched := self._watched.get(run_id)):
                 watched.watch.wake()
 
     def _run_url(self, run: Run) -> str:
         return f"{self._settings.url}/#/runs/{run.id}"
+
+
+def _place(run: Run) -> tuple[str, str | None]:
+    """The node, and as whom the run lives there; None: as the node's own user."""
+    return run.node, run.spec.get("user")
 
 
 def _asked_state(record: RunRecord, request: Request) -> RunState | Keep:

@@ -8,7 +8,7 @@ import re2
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from supervisor.model.causes import Retry, catalogue, families
-from supervisor.model.node import NODE_NAME
+from supervisor.model.node import LOGIN_NAME, NODE_NAME
 from supervisor.model.noun import Noun
 
 RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
@@ -200,7 +200,7 @@ class Spec(Noun):
 
     name: Annotated[str, Field(pattern=RUN_NAME)]
     node: Annotated[str, Field(pattern=NODE_NAME)]
-    user: str | None = None
+    user: Annotated[str, Field(pattern=LOGIN_NAME)] | None = None
     workdir: str = "~"
     setup: str | None = None
     venv: str | None = None
@@ -255,7 +255,6 @@ class Spec(Noun):
 
 
 NOT_YET: dict[str, str] = {
-    "user": "name the user of the node: vigil node add NODE … --user USER",
     "secrets": "put the value into a file of the node and read it in `setup`",
     "env_file": "read the file in `setup`: set -a; source FILE; set +a",
     "after": "start the run when the other has ended: vigil wait OTHER --until ended && vigil run -f SPEC",

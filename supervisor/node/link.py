@@ -68,7 +68,7 @@ class Link:
         options: LinkOptions,
         on_change: Callable[[LinkState], None] | None = None,
     ) -> None:
-        """Does nothing until `start`. `on_change` is called, on the event loop, when the link comes, goes, or fails
+        """Does nothing until `begin`. `on_change` is called, on the event loop, when the link comes, goes, or fails
         for another reason than before."""
         self.spec = spec
         self._options = options
@@ -96,8 +96,8 @@ class Link:
         """What the last `hello` said; None before the first."""
         return self._facts
 
-    async def start(self) -> None:
-        """Starts to connect, and to connect again whenever the link is lost; returns at once."""
+    def begin(self) -> None:
+        """Starts to connect, and to connect again whenever the link is lost; needs a running event loop."""
         if self._keeper is not None:
             return
         self._error = NodeUnreachable(f"{self.spec.shown}: not connected yet.")
@@ -123,7 +123,9 @@ class Link:
             await Connections.of(self._options).leave(Machine.of(self.spec))
 
     def retry(self) -> None:
-        """Ends a back-off now: a person says that the cause is mended."""
+        """Ends a back-off now: a person says that the cause is mended. Calls wait for the new outcome."""
+        if self._keeper is not None and self._channel is None:
+            self._outcome.clear()
         self._wake.set()
 
     async def hello(self) -> NodeFacts:

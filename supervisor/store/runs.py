@@ -180,12 +180,12 @@ def put_attempt(connection: Connection, run_id: str, record: AttemptRecord, *, i
 
 
 def change_spec(connection: Connection, run_id: str, raw: dict[str, Any], *, by: str, now: datetime) -> RunRecord:
-    """Another spec for what comes next. InvalidInput where it is none; name and node cannot change."""
+    """Another spec for what comes next. InvalidInput where it is none; name, node and user cannot change."""
     spec = parse_spec(raw)
     record = load(connection, run_id)
     run = record.run
-    for fixed in ("name", "node"):
-        if getattr(spec, fixed) != getattr(run, fixed):
+    for fixed, before in (("name", run.name), ("node", run.node), ("user", record.spec.user)):
+        if getattr(spec, fixed) != before:
             raise Conflict(f"The {fixed} of the run {run.name} cannot change.", remedy="Start another run.")
     guarded_update(
         connection,

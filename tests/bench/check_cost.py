@@ -98,7 +98,7 @@ def _bench() -> Iterator[_Bench]:
 
 async def _alternate(bench: _Bench) -> dict[str, list[float]]:
     link = Link(bench.spec, options=bench.options)
-    await link.start()
+    link.begin()
     try:
         reply = await _launch(link)
         there = shlex.join(

@@ -126,6 +126,10 @@ class Daemon:
         until(holds, what, on_failure=shown, deadline_s=deadline_s)
         return last
 
+    def wait_for_link(self, node: str) -> None:
+        """Returns when the node is seen."""
+        until(lambda: self.get(f"nodes/{node}")["link"]["ok"], f"{node} is seen", on_failure=self.words)
+
     def ended(self, key: str, *, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
         """The run once it needs nobody any more."""
         return self.wait(key, lambda run: run["state"] in ENDED, f"{key} ends", deadline_s=deadline_s)

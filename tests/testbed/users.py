@@ -104,10 +104,13 @@ def remove_users(testbed: Path) -> None:
         subprocess.run(["userdel", "--force", name], capture_output=True, check=False)
 
 
-def make_inner_user(container: LxcContainer, name: str) -> str:
-    """A user inside the container, who may run this very Python and read the tests' programs; the home folder."""
+def make_inner_user(container: LxcContainer, name: str, *, after: int = 0) -> str:
+    """A user inside the container, who may run this very Python and read the tests' programs; the home folder.
+
+    `after` counts those that were made in it before.
+    """
     # A number that no user outside has: `pkill -u` there must not reach into a container.
-    number = str(30_000 + os.getpid() % 20_000)
+    number = str(20_000 + os.getpid() % 20_000 + 20_000 * after)
     container.run(["useradd", "--create-home", "--shell", "/bin/bash", "--uid", number, name])
     for place in (sys.executable, os.path.realpath(sys.executable), __file__):
         # The container's own layer: nothing changes outside.

@@ -34,7 +34,7 @@ async def make_link(options: LinkOptions) -> AsyncIterator[LinkMaker]:
         changed = changes.pop("options", None) or (replace(options, **changes) if changes else options)
         link = Link(spec, options=changed, on_change=on_change)
         links.append(link)
-        await link.start()
+        link.begin()
         return link
 
     yield make
