@@ -1,7 +1,7 @@
 """Take the lines of an observation into the state."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from supervisor.diagnosis.figures import figures_of, oom_figures
@@ -20,7 +20,10 @@ SPARSER = 32
 SAME_HEAD = 5
 MAX_PASSED_CHARS = 640
 MAX_LINE_CHARS = 400
+MAX_PREFIX_CHARS = 120
+"""Of what a logger or launcher may put before each line of a traceback."""
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
+_DIGIT = re.compile(r"\d")
 _FRAME = re.compile(
     r'^\s{0,12}File ".{0,300}", line \d{1,9}, in (?P<function>\S{1,80})|^\S{1,200}\.py:\d{1,9} in (?P<boxed>\S{1,80})'
 )
@@ -40,13 +43,17 @@ _ECHO = re.compile(
 )
 _PID = re.compile(r"\bpid[ =:]{1,4}(?P<pid>\d{2,7})\b")
 _BANNER = re.compile(r"(?i)\battempt \d{1,4}\b.{0,80}(?:resum|start)|^={1,20} run \S{1,60} .{0,80}attempt")
+_BAR = re.compile(
+    r"[^|]{0,160}%\|[^|]{0,400}\| {0,3}[\d.]{1,16}[kKMG]?/[\d.]{1,16}[kKMG]? \[[^\]]{1,300}\](?=[^\s\],])"
+)
+"""A bar with something glued to it."""
 _HF_RUNNING = "***** Running training *****"
 
 
 def fold_log(state: State, lines: Iterable[Line], library: Library, own: str | None, at: float) -> None:
     """Take the log's lines, in order; `at` is when they were seen (unix seconds)."""
     read_own = own_reader(own) if own else None
-    following = iter(lines)
+    following = _apart(lines)
     while batch := list(islice(following, BATCH_LINES)):
         texts = [split_prefix(line.text) for line in batch]
         speaking = library.speaking([text for _, text in texts])
@@ -79,6 +86,17 @@ def fold_metrics(state: State, lines: Iterable[Line], at: float) -> None:
             progressed(state, at)
 
 
+def _apart(lines: Iterable[Line]) -> Iterator[Line]:
+    """A message that was printed behind a bar is a line of its own."""
+    for line in lines:
+        text = line.text
+        if "%|" in text and not text.endswith("]") and (bar := _BAR.match(text)) is not None:
+            yield Line(text[: bar.end()], line.number)
+            yield Line(text[bar.end() :], line.number)
+        else:
+            yield line
+
+
 def _fold_line(
     state: State,
     number: int | None,
@@ -89,6 +107,11 @@ def _fold_line(
     at: float,
 ) -> None:
     """`library` is None where a fast look found nothing in the line that any signature or traceback asks for."""
+    if state.trace.prefix and state.trace.open and _shape(text[: len(state.trace.prefix)]) == state.trace.prefix:
+        # What stands before the traceback's head stands before each of its lines, whoever puts it there.
+        text = text[len(state.trace.prefix) :]
+        if not text:
+            return
     if library is None and not state.trace.open:
         if text[:SAME_HEAD] == state.progress_line[:SAME_HEAD]:
             state.passed_line = None  # what comes now tells more than what was passed over
@@ -229,6 +252,11 @@ def _take_signature(
             state.open.append(hit)
 
 
+def _shape(prefix: str) -> str:
+    """A prefix with its numbers made alike: clocks go on."""
+    return _DIGIT.sub("0", prefix)
+
+
 def _looks_uncaught(text: str) -> bool:
     return bool(re.match(r"^[\w.]{0,120}(?:Error|Exception): ", text))
 
@@ -236,9 +264,10 @@ def _looks_uncaught(text: str) -> bool:
 def _trace(state: State, number: int | None, text: str) -> bool:
     """Follow a traceback; True where the line belongs to one."""
     trace = state.trace
-    if "Traceback" in text and _TRACEBACK.search(text):
+    if "Traceback" in text and (head := _TRACEBACK.search(text)) is not None:
         trace.open = True
         trace.functions = []
+        trace.prefix = _shape(text[: head.start()]) if head.start() <= MAX_PREFIX_CHARS else ""
         return True
     frame = _FRAME.match(text) if "File " in text or ".py:" in text else None
     if frame is not None:

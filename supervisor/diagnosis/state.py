@@ -89,6 +89,8 @@ class Trace:
     launcher: bool = False
     """A launcher's own exception was seen since the last progress."""
     exceptions: int = 0
+    prefix: str = ""
+    """What stands before each of its lines, every digit as 0."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 MAX_PIECE_BYTES = 8 * 1024
 """A piece without any line end is cut here: a program may print for hours without one."""
+MAX_PREFIXES = 4
+"""A clock, a host, a rank and an actor may stand before one line."""
 MAX_JOINED_ROWS = 64
 """Rows of a screen that are joined to one line at most; the longest message seen took nine."""
 
@@ -15,18 +17,32 @@ _ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
 )
 _MOVES = re.compile(rb"\x1b\[[0-9;]*[ABEFHd]")
+_TIME = (
+    r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d(?:/\d{2,4})?)[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d<,])"
+)
 _PREFIXES = re.compile(
     r"\s*(?:"
-    r"\[rank ?(?P<rank>\d+)\]:? ?"
-    r"|\[default(?P<default>\d+)\]: ?"
+    r"\[(?:rank ?(?P<rank>\d{1,5})\]:?|(?:default|trainer|worker)_?(?P<local>\d{1,5})\]:"
+    r"|\d{1,5},(?P<mpi>\d{1,5})\]<std\w{3}>:) ?"
     r"|\((?P<actor>[A-Za-z]\w* )?(?:pid=\d+)(?:, ip=[\w.:-]+)?\) ?"
     r"(?:(?:ERROR|INFO|WARNING) \d\d-\d\d [\d:]+ \[[\w.]+:\d+\] )?"
-    r"|(?P<host>\d{1,3}(?:\.\d{1,3}){3}): "
-    r"|(?P<task>\d{1,5}): (?=\S)"
+    r"|\[?(?:" + _TIME + r")\]?:? {1,4}(?:std(?:out|err) [FP] |>> )?(?:- )?"
+    r"(?:(?:INFO|ERROR|CRITICAL|DEBUG)\b ?(?:[-:|] )? {0,8}(?:[A-Za-z_][\w.]{0,60} - )?)?"
+    r"|I\d{4} \d\d:\d\d:\d\d\.\d{1,9} +\d{1,9} \S{1,120}:\d{1,6}\] "
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,60} [\w./-]{1,40}\[\d{1,9}\]: "
+    r"|\[(?:INFO|ERROR|CRITICAL)\|\S{1,80}:\d{1,6}\] "
+    r"|\[pod/[\w./-]{1,200}\] "
+    r"|(?P<task>\d{1,5}): "
+    r"|(?P<host>\d{1,3}(?:\.\d{1,3}){3}"
+    r"|(?!python|epoch|step|iter|batch|update|round|trial|fold|lib)"
+    r"[a-z][a-z-]{0,30}\d[a-z0-9-]{0,30}(?:\.[a-z][a-z0-9-]{0,30}){0,4}): (?! *\d+%)"
+    r"|(?P<service>[a-z][\w.-]{0,40}[-_]\d{1,5}) {1,20}\| "
     r"|│ "
     r")"
 )
-_PREFIX_STARTS = frozenset("[(│0123456789 \t")
+_PREFIX_STARTS = frozenset("[(│0123456789 \tabcdefghijklmnopqrstuvwxyzADFIJMNOS")
+_RANKS = frozenset({"rank", "local", "mpi"})
 _BOX_END = re.compile(r"\s*│\s*$")
 
 
@@ -95,12 +111,13 @@ def split_prefix(text: str) -> tuple[str | None, str]:
     writer = None
     if text[0] not in _PREFIX_STARTS:
         return None, text
-    for _ in range(3):
+    for _ in range(MAX_PREFIXES):
         match = _PREFIXES.match(text)
         if match is None:
             break
-        rank = match["rank"] or match["default"]
-        writer = writer or (f"rank {rank}" if rank else match["host"] or match["actor"])
+        kind = match.lastgroup
+        if kind is not None and writer is None:
+            writer = f"rank {match[kind]}" if kind in _RANKS else match[kind]
         text = text[match.end() :]
         if match[0].lstrip().startswith("│"):
             text = _BOX_END.sub("", text)
