@@ -20,7 +20,7 @@ from supervisor.model import errors
 from supervisor.model.errors import Fault, Unauthorized, Unavailable, VigilError
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
-from supervisor.model.run import Call, Run, RunState
+from supervisor.model.run import Attachment, Call, Run, RunState
 from supervisor.model.settings import ADDRESS_FILE, DEFAULT_LISTEN, TOKEN_FILE, default_data_folder
 from supervisor.model.spec import Action, Scalar
 
@@ -188,9 +188,12 @@ class Vigil:
         """`{"t", "series"}` of the run."""
         return dict(self._json("GET", _path(key, "/series"), params=_given({"names": names, "step_s": step_s})))
 
-    def attach(self, key: str, *, write: bool = False) -> list[str]:
-        """The command that attaches a terminal of the daemon's host."""
-        return list(self._json("POST", _path(key, ":attach"), json={"write": write})["argv"])
+    def attach(
+        self, key: str, *, write: bool = False, attempt: int | None = None, term: str | None = None
+    ) -> Attachment:
+        """The command that shows an attempt's terminal (default: the newest's) on the daemon's host."""
+        body = _given({"write": write, "attempt": attempt, "term": term})
+        return Attachment.model_validate(self._json("POST", _path(key, ":attach"), json=body), extra="ignore")
 
     def wait(
         self, key: str, until: Callable[[Run], bool], *, timeout_s: float | None = None, every_s: float = 1.0

@@ -10,7 +10,7 @@ from supervisor.model.event import Event, EventType
 from supervisor.model.node import NodeFacts, NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec
-from supervisor.model.run import ALLOWED, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
+from supervisor.model.run import ALLOWED, Attachment, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
 from supervisor.model.spec import Action, Scalar
 from supervisor.store.records import LogRead, Role, TokenInfo
 
@@ -180,8 +180,10 @@ class FakeFleet:
         self._find(key)
         return Screen(columns=80, rows=2, at_unix_s=NOW.timestamp(), ansi="\x1b[1mhello\x1b[0m\n")
 
-    async def attach_argv(self, key: str, *, write: bool) -> list[str]:
-        return ["echo", self._find(key).name, "write" if write else "read-only"]
+    async def attach(self, key: str, *, write: bool, attempt: int | None = None, term: str | None = None) -> Attachment:
+        argv = ("echo", self._find(key).name, term or "no-term", "write" if write else "read-only")
+        ended = f"attempt {attempt} ended" if attempt else None
+        return Attachment(argv=argv, attempt=attempt or 1, ended=ended)
 
     async def add_node(self, spec: NodeSpec, *, by: str) -> NodeView:
         if spec.name in self.node_specs:

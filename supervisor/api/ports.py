@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
-from supervisor.model.run import Call, NodeView, Run, RunState
+from supervisor.model.run import Attachment, Call, NodeView, Run, RunState
 from supervisor.model.spec import Action, Scalar
 from supervisor.store.records import LogRead, TokenInfo
 
@@ -92,8 +92,8 @@ class FleetPort(Protocol):
     async def screen(self, key: str) -> Screen:
         """What the run's terminal shows now."""
 
-    async def attach_argv(self, key: str, *, write: bool) -> list[str]:
-        """The command that attaches a terminal of the control host."""
+    async def attach(self, key: str, *, write: bool, attempt: int | None = None, term: str | None = None) -> Attachment:
+        """The command that shows an attempt's terminal on the control host."""
 
     async def add_node(self, spec: NodeSpec, *, by: str) -> NodeView:
         """A new node; Conflict where the name is taken."""

@@ -12,8 +12,9 @@ from supervisor.api.auth import Operator, Viewer
 from supervisor.api.body import body_as, body_of
 from supervisor.api.conditional import conditional, run_seen, run_text
 from supervisor.api.described import ANSWERS, accepts, accepts_spec
+from supervisor.model.node import TERM_NAME
 from supervisor.model.noun import Moment, Noun
-from supervisor.model.run import Call, Run, RunState
+from supervisor.model.run import Attachment, Call, Run, RunState
 from supervisor.model.spec import Action, Scalar
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"], responses=ANSWERS)
@@ -50,6 +51,10 @@ class AttachBody(Noun):
 
     write: bool = False
     """Whether what is typed reaches the run."""
+    attempt: Annotated[int, Field(ge=1)] | None = None
+    """None: the newest."""
+    term: Annotated[str, Field(pattern=TERM_NAME)] | None = None
+    """The type of the person's terminal; where the node does not know it, the nearest that it knows is taken."""
 
 
 class PromoteBody(Noun):
@@ -161,10 +166,10 @@ async def promote_run(request: Request, world: World, who: Operator, key: str) -
 
 
 @router.post("/{key}:attach", openapi_extra=accepts(AttachBody))
-async def attach_run(request: Request, world: World, who: Operator, key: str) -> dict[str, list[str]]:
-    """Makes sure that the run can be looked at; answers the command that attaches a terminal of the daemon's host."""
+async def attach_run(request: Request, world: World, who: Operator, key: str) -> Attachment:
+    """Makes sure that an attempt can be looked at; answers the command for a terminal of the daemon's host."""
     body = await body_as(AttachBody, request)
-    return {"argv": await world.fleet.attach_argv(key, write=body.write)}
+    return await world.fleet.attach(key, write=body.write, attempt=body.attempt, term=body.term)
 
 
 async def _called(world: Around, key: str, call: Call, **facts: Any) -> Response:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from supervisor.client import LogPiece, Vigil
 from supervisor.model.causes import Retry
 from supervisor.model.errors import InvalidInput, NotFound, VigilError
 from supervisor.model.event import EventType
+from supervisor.model.node import TERM_NAME
 from supervisor.model.run import ENDED, Run, RunState
 
 _LOOK_S = 0.5
@@ -92,17 +94,28 @@ def wait(
 def attach(
     run: RunKey,
     write: Annotated[bool, typer.Option("--write", help="What you type reaches the run.")] = False,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, metavar="N", help="Default: the newest; the last ended stay.")
+    ] = None,
+    printed: Annotated[bool, typer.Option("--print", help="Only print the command.")] = False,
     json: Json = False,
 ) -> None:
     """Shows the run's terminal here, on the daemon's host.
 
-    Read-only unless --write is given; leave with Ctrl-b d.
+    Read-only unless --write is given; leave with Ctrl-b d. An ended attempt shows its last screen.
     """
+    term = os.environ.get("TERM", "")
     with Vigil() as vigil:
-        argv = vigil.attach(run, write=write)
+        found = vigil.attach(run, write=write, attempt=attempt, term=term if re.fullmatch(TERM_NAME, term) else None)
     if json:
-        print_json({"argv": argv})
+        print_json(found.model_dump(mode="json"))
         return
+    if found.ended:
+        say(f"vigil: {found.ended}")
+    if printed:
+        print(shlex.join(found.argv))
+        return
+    argv = list(found.argv)
     try:
         os.execvp(argv[0], argv)  # noqa: S606 - the person's own terminal goes to it
     except OSError as error:

@@ -9,20 +9,20 @@ from typing import Any, Literal
 
 import structlog
 
-from supervisor.control import act
+from supervisor.control import act, attaching
 from supervisor.control.nodes import LOCAL, Nodes
+from supervisor.control.reaper import Reaper
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
 from supervisor.model.errors import CallRefused, Conflict, NodeUnfit, NodeUnreachable, NotFound
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec, unsupported
-from supervisor.model.run import ENDED, Call, Hold, NodeView, Run, RunState
+from supervisor.model.run import ENDED, Attachment, Call, Hold, NodeView, Run, RunState
 from supervisor.model.settings import Settings
 from supervisor.model.spec import Action, Scalar, Spec
 from supervisor.node import check, host_key
 from supervisor.node.link import Link, LinkOptions
-from supervisor.node.reach import attach_argv
 from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
 from supervisor.remedy.presets import with_preset
@@ -59,6 +59,8 @@ class Fleet:
         self._watched: dict[str, _Watched] = {}
         self._place_of: dict[str, tuple[str, str | None]] = {}
         self._keeper: asyncio.Task[None] | None = None
+        self._reaper = Reaper(store, self._nodes)
+        self._reaping: asyncio.Task[None] | None = None
         self._last_tick: datetime | None = None
 
     # --- the daemon's life ----------------------------------------------------------------------------------------
@@ -70,12 +72,12 @@ class Fleet:
             await self._nodes.open(spec)
         await self._tick()
         self._keeper = asyncio.create_task(self._keep(), name="fleet")
+        self._reaping = asyncio.create_task(self._reaper.run(), name="reaper")
 
     async def close(self) -> None:
         """Ends watches and links. No run is touched: they go on without us."""
         tasks = [watched.task for watched in self._watched.values()]
-        if self._keeper:
-            tasks.append(self._keeper)
+        tasks += [task for task in (self._keeper, self._reaping) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -179,13 +181,11 @@ class Fleet:
         assert last is not None
         return await link.screen(record.run.id, last.attempt.no)
 
-    async def attach_argv(self, key: str, *, write: bool) -> list[str]:
-        """The command that attaches a terminal of the control host; read-only unless `write`."""
+    async def attach(self, key: str, *, write: bool, attempt: int | None = None, term: str | None = None) -> Attachment:
+        """The command that shows an attempt's terminal on the control host; read-only unless `write`."""
         record, link = await self._attempt(key)
-        last = last_of(record)
-        assert last is not None
-        argv = await link.session(record.run.id, last.attempt.no)
-        return attach_argv(self._nodes.spec(*_place(record.run)), argv if write else [*argv, "-r"])
+        spec = self._nodes.spec(*_place(record.run))
+        return await attaching.attach(link, spec, record, write=write, attempt=attempt, term=term)
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -280,8 +280,13 @@ class Fleet:
         watched = self._watched.get(run.id)
         if watched is not None and not watched.task.done():
             return watched.watch
-        link = self._nodes.link(*_place(run))
-        around = Surroundings(store=self.store, link=link, run_url=self._run_url, now=self._now)
+        around = Surroundings(
+            store=self.store,
+            link=self._nodes.link(*_place(run)),
+            run_url=self._run_url,
+            on_ended=lambda: self._reaper.wish(*_place(run)),
+            now=self._now,
+        )
         watch = Watch(run.id, around)
         task = asyncio.create_task(watch.run(), name=f"watch {run.name}")
         task.add_done_callback(_said_if_broken)
@@ -313,9 +318,11 @@ class Fleet:
         self._last_tick = self._now()
 
     def _node_is_back(self, name: str) -> None:
-        for run_id, (node, _) in self._place_of.items():
+        self._reaper.wish(name, None)
+        for run_id, (node, user) in self._place_of.items():
             if node == name and (watched := self._watched.get(run_id)):
                 watched.watch.wake()
+                self._reaper.wish(node, user)
 
     def _run_url(self, run: Run) -> str:
         return f"{self._settings.url}/#/runs/{run.id}"

@@ -28,6 +28,7 @@ from supervisor.model.errors import (
     StaleToken,
     StoreBusy,
 )
+from supervisor.model.event import EventType
 from supervisor.model.incident import Incident
 from supervisor.model.observation import Observation
 from supervisor.model.run import ENDED, Run
@@ -56,6 +57,8 @@ class Surroundings:
     store: Store
     link: Link
     run_url: Callable[[Run], str]
+    on_ended: Callable[[], None] = lambda: None
+    """Called when an attempt's end was written."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -335,6 +338,8 @@ class Watch:
         self._record = replace(done.after, run=done.after.run.model_copy(update={"version": version}))
         changed = {incident.fingerprint: incident for incident in (*self._incidents, *incidents.incidents)}
         self._incidents = tuple(incident for incident in changed.values() if incident.state != "resolved")
+        if any(event.type is EventType.ATTEMPT_ENDED for event in done.events):
+            self._around.on_ended()
         return 0.0
 
     async def _wait_because(self, record: RunRecord, why: str, again_s: float) -> float:

@@ -15,6 +15,7 @@ from supervisor.diagnosis.roots import answer_of
 from supervisor.diagnosis.state import Hit, short
 from supervisor.diagnosis.view import Answer, View, evidence_of, sensor
 from supervisor.model.causes import Retry, cause
+from supervisor.model.noun import from_unix
 from supervisor.model.observation import ExitRecord
 from supervisor.model.verdict import Evidence, RuledOut
 
@@ -113,7 +114,8 @@ def _by_hand(view: View, record: ExitRecord, ending: Ending) -> Answer | None:
         name = "Ctrl-C" if key.byte == 3 else "Ctrl-\\"
         return Answer(
             "stopped_by_person",
-            f"{name} in its terminal.",
+            f"{name} was typed in its terminal{f' ({key.tty})' if key.tty else ''}, {_clock(key.at_unix_s)}"
+            f"; then {ending.words}.",
             "proved",
             (sensor(f"{name} at offset {key.offset}, then {ending.words}"),),
         )
@@ -233,17 +235,27 @@ def _by_signal(view: View, record: ExitRecord | None, ending: Ending) -> Answer 
     if name in PERSON_SIGNALS:
         return Answer(
             "stopped_by_person",
-            f"{name} that Vigil did not send and that nothing explains.",
+            f"{name}{_at(record)}, which Vigil did not send and nothing explains; who sent it was not seen.",
             "likely",
             evidence,
             (RuledOut(cause="terminated", why="no scheduler, launcher or shutdown said anything"),),
         )
     interrupt = view.hit("keyboard-interrupt")
     if interrupt is not None:
-        return Answer("stopped_by_person", "KeyboardInterrupt.", "likely", (evidence_of(interrupt),))
+        why = f"it ended with KeyboardInterrupt{_at(record)}; no key was seen in its terminal."
+        return Answer("stopped_by_person", why, "likely", (evidence_of(interrupt),))
     if ending.signal == "SIGKILL":
         return _killed(view, ending)
     return None
+
+
+def _at(record: ExitRecord | None) -> str:
+    """When it ended, by the node's clock; empty where that was not recorded."""
+    return f", {_clock(record.at_unix_s)}" if record is not None and record.at_unix_s is not None else ""
+
+
+def _clock(unix_s: float) -> str:
+    return f"{from_unix(unix_s):%H:%M:%S} UTC"
 
 
 def _killed(view: View, ending: Ending) -> Answer:

@@ -10,6 +10,8 @@ NODE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 LOGIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\$-]{0,63}$"
 HOST_NAME = r"^[A-Za-z0-9_:\[][A-Za-z0-9_.:%\[\]-]{0,252}$"
 JUMP_HOST = r"^([A-Za-z0-9_][A-Za-z0-9_.+\\$-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}(:[0-9]{1,5})?$"
+TERM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
+"""The type of a terminal, as in TERM."""
 ContainerKind = Literal["pct", "lxc", "incus", "docker", "prefix"]
 
 

@@ -50,6 +50,8 @@ class KeySeen(Noun):
     offset: int
     as_signal: bool
     """The child's terminal had ISIG and this byte as VINTR or VQUIT."""
+    tty: str | None = None
+    """The node's terminal that it came in by, the run's own pane or a later view of it; None: not seen."""
 
 
 class ExitRecord(Noun):

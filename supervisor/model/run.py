@@ -151,6 +151,16 @@ class LinkView(Noun):
         return cls(ok=state.ok, last_seen=state.last_seen, error=state.error)
 
 
+class Attachment(Noun):
+    """How a person gets to see an attempt's terminal."""
+
+    argv: tuple[str, ...]
+    """The command for a terminal of the daemon's host."""
+    attempt: int
+    ended: str | None = None
+    """How the attempt ended, in one sentence; None: it lives."""
+
+
 class NodeView(Noun):
     """A node as Vigil knows it: how to reach it, whether it is seen, what it said of itself."""
 
@@ -181,6 +191,16 @@ class Run(Noun):
     """The spec as it was given."""
     version: int = 0
     """Grows with every change of the row; the ETag."""
+
+
+def ending_of(attempt: Attempt) -> str | None:
+    """`attempt 2 ended at 03:12:44 UTC with exit code 130: stopped_by_person`; None while it has not ended."""
+    if attempt.state != "ended":
+        return None
+    when = f" at {attempt.ended_at:%Y-%m-%d %H:%M:%S} UTC" if attempt.ended_at else ""
+    how = "" if attempt.exit is None else f" with {attempt.exit.signal or f'exit code {attempt.exit.code}'}"
+    cause = f": {attempt.outcome.cause}" if attempt.outcome else ""
+    return f"attempt {attempt.no} ended{when}{how}{cause}"
 
 
 def _written(value: Any) -> str:

@@ -180,10 +180,23 @@ class Link:
         devices = result["devices"] if isinstance(result, dict) else result
         return [dict(device) for device in devices]
 
-    async def session(self, run: str, attempt: int) -> list[str]:
-        """Makes sure that a tmux session shows the attempt; the argv that attaches to it, on the node."""
-        frame = await self._call("session", {"run": run, "attempt": attempt}, deadline_s=_QUICK_S)
+    async def session(self, run: str, attempt: int, *, label: str | None = None) -> list[str]:
+        """Makes sure that a tmux session shows the attempt; the argv that attaches to it, on the node.
+
+        `label` is shown below its screen. NotFound where it has ended and its session is gone.
+        """
+        frame = await self._call("session", {"run": run, "attempt": attempt, "label": label}, deadline_s=_QUICK_S)
         return [str(word) for word in frame.header["result"]["argv"]]
+
+    async def servers(self) -> list[dict[str, Any]]:
+        """The tmux servers of runs: `run`, and `sessions` with `attempt`, `dead` and `attached`."""
+        frame = await self._call("servers", {}, deadline_s=_LAUNCH_S)
+        return [dict(row) for row in frame.header["result"]["servers"]]
+
+    async def reap(self, run: str, attempts: list[int]) -> dict[str, Any]:
+        """Ends the dead sessions of these attempts; `reaped`, and `kept` with why. One that lives is never touched."""
+        frame = await self._call("reap", {"run": run, "attempts": attempts}, deadline_s=_LAUNCH_S)
+        return dict(frame.header["result"])
 
     async def forget(self, run: str) -> None:
         """Removes what Vigil keeps of the run on the node; CallRefused while anything of it lives."""

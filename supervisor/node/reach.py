@@ -14,8 +14,19 @@ _AS_USER = (
 """$1 the user, $2 the command as one word, then the same as an argv. `su -` gives the user's own environment:
 `runuser -u` would keep the caller's PATH, `setpriv` its HOME."""
 
-_WITH_TERM = '[ -n "$TERM" ] || TERM=xterm-256color; export TERM; exec "$@"'
-"""`lxc-attach --clear-env`, the default of some Proxmox versions, leaves TERM empty; tmux then refuses to attach."""
+_WITH_TERM = (
+    "term=$1; shift; "
+    'known() { if command -v infocmp >/dev/null 2>&1; then infocmp "$1" >/dev/null 2>&1; '
+    'elif command -v tput >/dev/null 2>&1; then tput -T "$1" clear >/dev/null 2>&1; '
+    "else case $1 in xterm|xterm-256color|screen|screen-256color|linux|vt100) ;; *) return 1 ;; esac; fi; }; "
+    '[ -n "$term" ] || term=$TERM; '
+    'if [ -z "$term" ] || ! known "$term"; then '
+    'for term in xterm-256color xterm screen vt100; do known "$term" && break; done; fi; '
+    'TERM=$term; export TERM; exec "$@"'
+)
+"""$1 the person's TERM, empty where it is not known. `docker exec -t` puts its own in its place, and `lxc-attach
+--clear-env`, the default of some Proxmox versions, none; tmux refuses to attach without one, and with one that the node
+has never heard of (`xterm-ghostty`, `xterm-kitty`): then the nearest that it knows is taken."""
 
 
 def probe_argv(spec: NodeSpec, nonce: str, archive: Bundle) -> list[str]:
@@ -24,12 +35,13 @@ def probe_argv(spec: NodeSpec, nonce: str, archive: Bundle) -> list[str]:
     return inside(spec, [*python, nonce, archive.digest, str(len(archive.content))])
 
 
-def attach_argv(spec: NodeSpec, argv: list[str]) -> list[str]:
+def attach_argv(spec: NodeSpec, argv: list[str], *, term: str | None = None) -> list[str]:
     """What a person runs on the control host to run `argv` on the node with a terminal.
 
-    It is the person's own `ssh`, with their own keys and known hosts, not the daemon's.
+    It is the person's own `ssh`, with their own keys and known hosts, not the daemon's. `term`: the type of the
+    person's terminal; None: whatever arrives there.
     """
-    there = inside(spec, ["sh", "-c", _WITH_TERM, "sh", *argv], terminal=True)
+    there = inside(spec, ["sh", "-c", _WITH_TERM, "sh", term or "", *argv], terminal=True)
     if spec.ssh is None:
         return there
     words = ["ssh", "-t"]

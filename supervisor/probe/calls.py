@@ -5,7 +5,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from supervisor.probe import code, facts, fence, folder, forgetting, launch, observe, processes, script, session, stacks
+from supervisor.probe import (
+    code,
+    facts,
+    fence,
+    folder,
+    forgetting,
+    launch,
+    observe,
+    processes,
+    reaping,
+    script,
+    session,
+    stacks,
+)
 from supervisor.probe import devices as gpus
 from supervisor.probe.host import Host
 from supervisor.probe.stop import Stopping
@@ -41,6 +54,8 @@ class Calls:
             "stacks": self._stacks,
             "forget": self._forget,
             "code": self._code,
+            "servers": self._servers,
+            "reap": self._reap,
         }
 
     def attempt(self, args: dict[str, Any]) -> observe.Attempt:
@@ -110,7 +125,9 @@ class Calls:
         try:
             shown = session.screen(attempt.run, attempt.number)
         except Failed:
-            # Its session is gone: a new view is opened for whoever looks.
+            # Its session is gone: a new view is opened for whoever looks, of what still lives.
+            if not self._lives(attempt):
+                return {**reaping.last_words(attempt.run, attempt.number), "at_unix_s": time.time()}, b""
             self._session(args, raw)
             shown = session.screen(attempt.run, attempt.number)
         return {**shown, "at_unix_s": time.time()}, b""
@@ -118,7 +135,9 @@ class Calls:
     def _session(self, args: dict[str, Any], raw: bytes) -> Result:
         attempt = self._known(args)
         size = attempt.launch["columns"], attempt.launch["rows"]
-        opened = session.ensure(attempt.run, attempt.number, *size)
+        opened = session.ensure(attempt.run, attempt.number, *size, living=self._lives(attempt))
+        if args.get("label"):
+            session.label(attempt.run, attempt.number, str(args["label"]))
         return {"argv": session.attach_argv(attempt.run, attempt.number), "opened": opened}, b""
 
     def _memory(self, args: dict[str, Any], raw: bytes) -> Result:
@@ -152,6 +171,17 @@ class Calls:
         with self._lock:
             self._attempts = {key: known for key, known in self._attempts.items() if key[0] != args["run"]}
         return result, b""
+
+    def _servers(self, args: dict[str, Any], raw: bytes) -> Result:
+        return reaping.servers(), b""
+
+    def _reap(self, args: dict[str, Any], raw: bytes) -> Result:
+        return reaping.reap(args["run"], list(args["attempts"]), self._table), b""
+
+    def _lives(self, attempt: observe.Attempt) -> bool:
+        """Its wrapper, which serves the viewers, lives."""
+        wrapper = attempt.members.wrapper()
+        return wrapper is not None and processes.lives(wrapper)
 
     def _known(self, args: dict[str, Any]) -> observe.Attempt:
         attempt = self.attempt(args)

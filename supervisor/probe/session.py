@@ -40,10 +40,15 @@ def open_wrapper(run: str, attempt: int, columns: int, rows: int) -> None:
     _open(run, attempt, "wrapper", columns, rows)
 
 
-def ensure(run: str, attempt: int, columns: int, rows: int) -> bool:
-    """Make sure that a session shows the attempt; True where a new one with a viewer had to be opened."""
+def ensure(run: str, attempt: int, columns: int, rows: int, *, living: bool) -> bool:
+    """Make sure that a session shows the attempt; True where a new one with a viewer had to be opened.
+
+    CallError `not_found` where its session is gone and it has ended (`living` False): there is no terminal to show.
+    """
     if state(run, attempt) != "lost":
         return False
+    if not living:
+        raise CallError("not_found", f"attempt {attempt} of run {run} has ended and its session is gone")
     _open(run, attempt, "viewer", columns, rows)
     # Who attaches or looks now should see the attempt, not a viewer that is still starting.
     give_up_at = time.monotonic() + VIEWER_S
@@ -61,7 +66,7 @@ def state(run: str, attempt: int) -> Literal["alive", "dead", "lost"]:
 def glance(run: str, wrapper_pid: int | None) -> Literal["alive", "dead", "lost", "unknown"]:
     """The session's state without asking tmux: a living wrapper lets go of its pane when that is gone."""
     if wrapper_pid is None:
-        return "dead" if _server_listens(run) else "lost"
+        return "dead" if server_listens(run) else "lost"
     try:
         target = os.readlink(f"/proc/{wrapper_pid}/fd/1")
     except OSError:
@@ -75,9 +80,26 @@ def screen(run: str, attempt: int) -> dict[str, Any]:
     return answer
 
 
+def sessions(run: str) -> list[dict[str, Any]]:
+    """The run's sessions: `name`, `dead`, `attached`. Silent, or Failed where the server does not answer."""
+    answer: list[dict[str, Any]] = worker.call("sessions", CALL_S, socket=folder.socket_path(run))
+    return answer
+
+
+def reap(run: str, attempt: int) -> bool:
+    """End the attempt's session if its program has ended and nobody looks at it; whether it is gone."""
+    return bool(worker.call("reap", CALL_S, socket=folder.socket_path(run), name=name(attempt)))
+
+
+def label(run: str, attempt: int, text: str) -> None:
+    """Show `text` below the attempt's screen, to whoever attaches: how it ended, say."""
+    worker.call("label", CALL_S, socket=folder.socket_path(run), name=name(attempt), text=text)
+
+
 def attach_argv(run: str, attempt: int) -> list[str]:
-    """The command that attaches to the session, on this node."""
-    return [shutil.which("tmux") or "tmux", "-S", folder.socket_path(run), "attach-session", "-t", f"={name(attempt)}"]
+    """The command that attaches to the session, on this node. UTF-8 whatever LANG the way there leaves."""
+    path = folder.socket_path(run)
+    return [shutil.which("tmux") or "tmux", "-u", "-S", path, "attach-session", "-t", f"={name(attempt)}"]
 
 
 def end(run: str) -> None:
@@ -120,7 +142,8 @@ def _open(run: str, attempt: int, module: Literal["wrapper", "viewer"], columns:
     )
 
 
-def _server_listens(run: str) -> bool:
+def server_listens(run: str) -> bool:
+    """A tmux server accepts connections on the run's socket; asks nothing of it."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0.2)
         try:

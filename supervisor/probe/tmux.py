@@ -69,6 +69,44 @@ def capture(socket: str, name: str) -> dict[str, Any]:
     return {"columns": int(columns), "rows": int(rows), "ansi": "\n".join(shown.stdout[1:])}
 
 
+def label(socket: str, name: str, text: str) -> None:
+    """Shows `text` in the session's status line, as it is."""
+    server, target = libtmux.Server(socket_path=socket), f"={name}:"
+    # A format would be expanded, `#(…)` even run: a doubled sign is a plain one.
+    plain = text.replace("#", "##").replace("%", "%%")
+    options = {"status": "on", "status-left": f" {plain}", "status-left-length": "400", "status-right": ""}
+    for option, value in options.items():
+        server.cmd("set-option", "-t", target, option, value)
+    for option in ("window-status-format", "window-status-current-format"):
+        server.cmd("set-option", "-w", "-t", target, option, "")
+
+
+def sessions(socket: str) -> list[dict[str, Any]]:
+    """The server's sessions: `name`, whether the pane's program has ended (`dead`), how many clients are attached.
+
+    An error where the server does not answer; empty where there is none.
+    """
+    server = libtmux.Server(socket_path=socket)
+    if not server.is_alive():
+        return []
+    listed = server.cmd("list-panes", "-a", "-F", "#{session_name} #{pane_dead} #{session_attached}")
+    if listed.returncode != 0:
+        raise RuntimeError(" ".join(listed.stderr) or "list-panes failed")
+    rows = [line.rsplit(" ", 2) for line in listed.stdout]
+    return [{"name": name, "dead": dead == "1", "attached": int(attached)} for name, dead, attached in rows]
+
+
+def reap(socket: str, name: str) -> bool:
+    """Ends that session if its program has ended and nobody looks at it; whether it is gone. tmux itself looks and
+    acts in one step, so nobody can attach in between. The last session's end ends the server."""
+    server = libtmux.Server(socket_path=socket)
+    target = f"={name}:"
+    # One window with one pane: whatever a person has opened beside it is theirs.
+    free = "#{==:#{pane_dead} #{session_attached} #{session_windows} #{window_panes},1 0 1 1}"
+    server.cmd("if-shell", "-F", "-t", target, free, f"kill-session -t '={name}'")
+    return server.cmd("has-session", "-t", f"={name}").returncode != 0
+
+
 def end(socket: str, name: str | None) -> None:
     """Kill that session, or the whole server of the socket."""
     server = libtmux.Server(socket_path=socket)
@@ -83,4 +121,13 @@ def _answer(reply: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-_OPS: dict[str, Callable[..., Any]] = {"version": version, "new": new, "state": state, "capture": capture, "end": end}
+_OPS: dict[str, Callable[..., Any]] = {
+    "version": version,
+    "new": new,
+    "state": state,
+    "capture": capture,
+    "label": label,
+    "sessions": sessions,
+    "reap": reap,
+    "end": end,
+}

@@ -7,6 +7,7 @@ import contextlib
 import os
 import selectors
 import socket
+import struct
 import time
 from collections.abc import Callable
 
@@ -54,8 +55,11 @@ class View:
 class Views:
     """The pane and the viewers."""
 
-    def __init__(self, attempt_folder: str, selector: selectors.BaseSelector, typed: Callable[[bytes], None]) -> None:
-        """Listens on the socket in the attempt's folder (0600); what is typed in any view goes to `typed`."""
+    def __init__(
+        self, attempt_folder: str, selector: selectors.BaseSelector, typed: Callable[[bytes, str | None], None]
+    ) -> None:
+        """Listens on the socket in the attempt's folder (0600); what is typed in any view goes to `typed`, with the
+        path of the view's terminal where that is seen."""
         self.pane_gone = False
         self._selector = selector
         self._typed = typed
@@ -63,6 +67,8 @@ class Views:
         self._clients: dict[View, socket.socket] = {}
         self._wanted: dict[int, int] = {}
         self._pane: View | None = View(1)
+        self._pane_tty = _tty_of("/proc/self/fd/0")
+        self._ttys: dict[View, str | None] = {}
         self._path = os.path.join(attempt_folder, SOCKET)
         self._listener = listen(attempt_folder)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -116,7 +122,7 @@ class Views:
         except OSError:
             data = b""
         if data:
-            self._typed(data)
+            self._typed(data, self._pane_tty)
         else:
             self._lose_pane()
 
@@ -159,6 +165,7 @@ class Views:
                 return
             view = View(client.fileno())
             self._clients[view] = client
+            self._ttys[view] = _tty_of(f"/proc/{_peer(client)}/fd/0")
             self._selector.register(client, selectors.EVENT_READ, lambda: self._serve(view))
             recent = bytes(self._recent[-REPLAY_BYTES:])
             begin = recent.find(b"\n") + 1 if len(self._recent) > REPLAY_BYTES else 0
@@ -188,12 +195,13 @@ class Views:
         except OSError:
             data = b""
         if data:
-            self._typed(data)
+            self._typed(data, self._ttys.get(view))
         else:
             self._lose(view)
 
     def _lose(self, view: View) -> None:
         client = self._clients.pop(view)
+        self._ttys.pop(view, None)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(client)
         client.close()
@@ -228,3 +236,22 @@ def connect(attempt_folder: str) -> socket.socket:
     finally:
         os.close(directory)
     return client
+
+
+def _peer(client: socket.socket) -> int:
+    """The process at the other end; 0 where the kernel does not say."""
+    with contextlib.suppress(OSError, struct.error):
+        pid: int = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[
+            0
+        ]
+        return pid
+    return 0
+
+
+def _tty_of(descriptor: str) -> str | None:
+    """The terminal that this entry of /proc points to; None where it is none, or cannot be looked at."""
+    try:
+        path = os.readlink(descriptor)
+    except OSError:
+        return None
+    return path if path.startswith(("/dev/pts/", "/dev/tty")) else None

@@ -30,7 +30,20 @@ _LENGTHS = struct.Struct("!II")
 _LENGTH = struct.Struct("!I")
 
 Op = Literal[
-    "hello", "claim", "launch", "observe", "stop", "read", "memory", "stacks", "screen", "session", "forget", "code"
+    "hello",
+    "claim",
+    "launch",
+    "observe",
+    "stop",
+    "read",
+    "memory",
+    "stacks",
+    "screen",
+    "session",
+    "forget",
+    "code",
+    "servers",
+    "reap",
 ]
 
 

@@ -194,7 +194,7 @@ class Wrapper:
         self._views.show(data)
         return True
 
-    def _typed(self, data: bytes) -> None:
+    def _typed(self, data: bytes, tty: str | None) -> None:
         """Pass on what a person typed, and remember the bytes that end programs."""
         found = terminal.pressed(self._master, data)
         for key in found[: MAX_KEYS - len(self._keys)]:
@@ -204,6 +204,7 @@ class Wrapper:
                     "at_unix_s": time.time(),
                     "offset": self._log.offset,
                     "as_signal": key.as_signal is not None,
+                    "tty": tty,
                     "group": terminal.foreground(self._master),
                 }
             )

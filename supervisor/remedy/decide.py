@@ -44,7 +44,8 @@ def decide(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledge
     if not verdict.final:
         return _restrained(case, _alive(case))
     if verdict.cause == "stopped_by_person":
-        return HoldRun(sentence="A person stopped it; it waits until a person lets it go on.")
+        seen = verdict.sentence or "A person stopped it."
+        return HoldRun(sentence=f"{seen} It waits until a person lets it go on.")
     entered = ledger.with_end(case.attempt, row.id, resume=spec.resume)
     return _restrained(case, _ended(replace(case, ledger=entered)))
 

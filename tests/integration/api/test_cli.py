@@ -290,8 +290,18 @@ def test_events_screen_and_attach(served, spec, capsys):
         capture_output=True,
         text=True,
         check=True,
+        env={**os.environ, "TERM": "xterm-ghostty"},
     )
-    assert done.stdout == "vit-l write\n"
+    assert done.stdout == "vit-l xterm-ghostty write\n"
+
+
+def test_attach_prints_the_command_and_says_how_an_attempt_ended(served, capsys, monkeypatch):
+    served.fleet.put("a b", attempts=(attempt(1, state="ended"),))
+    monkeypatch.setenv("TERM", "no type; of a terminal")
+    assert vigil(["attach", "a b", "--print", "--attempt", "1"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "echo 'a b' no-term read-only\n"
+    assert "attempt 1 ended" in printed.err
 
 
 def test_ctrl_c_is_130(served):

@@ -3,8 +3,10 @@
 import subprocess
 import textwrap
 
+import pytest
+
 from supervisor.probe import views
-from tests.integration.probe.conftest import R1, Probe, observe_args, until
+from tests.integration.probe.conftest import R1, Probe, Refused, observe_args, until
 
 COUNTER = [
     "python3",
@@ -24,6 +26,7 @@ def test_a_ctrl_c_in_the_pane_ends_the_run_and_is_recorded(probe: Probe) -> None
     (key,) = seen["exit"]["keys"]
     assert (key["byte"], key["as_signal"]) == (3, True)
     assert key["offset"] > 0
+    assert key["tty"] == probe.tmux(R1, "display-message", "-p", "-t", "=attempt-1:", "#{pane_tty}").strip()
 
 
 def test_a_ctrl_c_that_the_program_reads_as_a_byte_is_no_signal(probe: Probe) -> None:
@@ -83,6 +86,7 @@ def test_a_killed_session_does_not_end_the_run_and_a_new_view_takes_keys(probe: 
     seen = probe.ended(R1)
     assert seen["exit"]["hung_up"] is True
     assert seen["exit"]["keys"][0]["as_signal"] is True
+    assert seen["exit"]["keys"][0]["tty"].startswith("/dev/pts/")
     lines = probe.whole_log(R1)[0].decode().split("\r\n")
     assert lines[0] == "line 1"
     numbers = [int(line.split()[1]) for line in lines if line.startswith("line ")]
@@ -98,12 +102,17 @@ def test_a_killed_tmux_server_does_not_end_the_run(probe: Probe) -> None:
     assert seen["session"] == "lost"
 
 
-def test_after_the_end_a_lost_session_shows_the_log(probe: Probe) -> None:
-    probe.launch(R1, "echo remember me")
+def test_after_the_end_a_lost_session_is_not_opened_again_and_the_screen_is_the_logs_tail(probe: Probe) -> None:
+    probe.launch(R1, "printf '10%%\\r20%%\\rfull\\n'; echo remember me")
     probe.ended(R1)
+    until(lambda: not probe.observe(R1)["processes"]["wrapper_alive"], "the wrapper's end")
     probe.tmux(R1, "kill-server")
-    assert probe.call("session", run=R1, attempt=1)["opened"] is True
-    assert "remember me" in probe.call("screen", run=R1, attempt=1)["ansi"]
+    with pytest.raises(Refused, match="has ended and its session is gone"):
+        probe.call("session", run=R1, attempt=1)
+    seen = probe.call("screen", run=R1, attempt=1)
+    assert seen["ansi"].splitlines()[:2] == ["full", "remember me"]
+    assert "log's tail" in seen["ansi"].splitlines()[2]
+    assert (seen["columns"], seen["rows"]) == (200, 50)
 
 
 def test_a_stopped_tmux_server_blinds_the_screen_only(probe: Probe) -> None:

@@ -80,8 +80,18 @@ def test_attach_on_this_machine_needs_no_ssh() -> None:
     assert attach_argv(NodeSpec(name="local"), ["tmux", "attach"])[-2:] == ["tmux", "attach"]
 
 
-@pytest.mark.parametrize(("term", "seen"), [("", "xterm-256color"), ("screen", "screen")])
-def test_attach_has_a_terminal_type(term: str, seen: str) -> None:
-    argv = attach_argv(NodeSpec(name="local"), ["sh", "-c", "echo $TERM"])
+@pytest.mark.parametrize(
+    ("term", "named", "seen"),
+    [
+        ("", None, "xterm-256color"),
+        ("screen", None, "screen"),
+        ("xterm", "screen-256color", "screen-256color"),
+        ("", "vt100", "vt100"),
+        ("screen", "xterm-nobody-knows", "xterm-256color"),
+        ("xterm-nobody-knows", None, "xterm-256color"),
+    ],
+)
+def test_attach_has_a_terminal_type_that_the_node_knows(term: str, named: str | None, seen: str) -> None:
+    argv = attach_argv(NodeSpec(name="local"), ["sh", "-c", "echo $TERM"], term=named)
     done = subprocess.run(argv, env={"TERM": term, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == seen
