@@ -34,6 +34,7 @@ class FakeCheckRow:
     ok: bool
     found: str
     mend: str | None = None
+    needed: bool = True
 
 
 @dataclass

@@ -73,4 +73,4 @@ def shown(view: NodeView) -> dict[str, Any]:
 
 
 def _row(row: CheckRow) -> dict[str, Any]:
-    return {"what": row.what, "ok": row.ok, "found": row.found, "mend": row.mend}
+    return {"what": row.what, "ok": row.ok, "found": row.found, "mend": row.mend, "needed": row.needed}

@@ -43,6 +43,10 @@ class CheckRow(Protocol):
     def mend(self) -> str | None:
         """The command that mends it."""
 
+    @property
+    def needed(self) -> bool:
+        """No run can live without it."""
+
 
 class HostKey(Protocol):
     """The host key that a node shows."""

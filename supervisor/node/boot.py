@@ -1,6 +1,6 @@
-# ruff: noqa: UP032, PTH103, PTH104, PTH108, PTH112, PTH117, PTH118, PTH123
+# ruff: noqa: UP032, PTH103, PTH104, PTH108, PTH112, PTH117, PTH118, PTH123, PTH207
 # It must compile on every Python 3, to say which one is needed: no f-string, no `X | Y` outside of quotes.
-"""What `python3 -c` runs on the node before the probe is there; sent as text, never imported by Vigil.
+"""What `python3 -c` runs on the node before the probe is there; sent as text (Vigil imports its list of places only).
 
 Arguments: nonce, the bundle's SHA-256, its size in bytes. It takes the bundle from the node's cache when the content
 has that hash, else asks for it with `VIGILBOOT <nonce> send` and reads exactly that many bytes from stdin. It keeps
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 OLDEST = (3, 10)
+NAMES = ["python3"] + ["python3.{}".format(minor) for minor in range(19, OLDEST[1] - 1, -1)]
+PLACES = (
+    ["~/.venv/bin", "~/venv/bin", "~/*/.venv/bin", "~/*/venv/bin"]
+    + [
+        "{}{}".format(base, part)
+        for name in ("conda", "miniconda3", "miniforge3", "mambaforge", "anaconda3")
+        for base in ("~/" + name, "/opt/" + name)
+        for part in ("/bin", "/envs/*/bin")
+    ]
+    + ["~/.local/bin", "~/.local/share/uv/python/*/bin", "~/.pyenv/versions/*/bin"]
+)
+"""Where people keep a Python beside PATH: environments, conda, uv, pyenv."""
 
 
 def main(nonce: str, digest: str, size: int) -> None:
@@ -53,12 +65,16 @@ def unfit(nonce: str, what: str, detail: str) -> "NoReturn":
 
 
 def run_with_newer_python(nonce: str) -> "NoReturn":
-    """Replaces this process by the first Python in PATH that is new enough."""
-    names = ["python3"] + ["python3.{}".format(minor) for minor in range(19, OLDEST[1] - 1, -1)]
+    """Replaces this process by the first Python that is new enough, in PATH or in one of PLACES."""
+    import glob
+
     with open("/proc/self/cmdline", "rb") as file:
         arguments = file.read().split(b"\0")[1:-1]
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        for name in names:
+    found = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for place in PLACES:
+        found += sorted(glob.glob(place.replace("~", glob.escape(home()), 1)))
+    for folder in found:
+        for name in NAMES:
             candidate = os.path.join(folder, name)
             if os.access(candidate, os.X_OK) and is_new_enough(candidate):
                 os.execv(candidate, [candidate.encode()] + arguments)  # noqa: RUF005, S606
@@ -132,18 +148,23 @@ def in_memory(content: bytes) -> str:
 
 def folders() -> "list[str]":
     """Where the bundle may be kept, the best first; a person who mounted a home without room still gets a probe."""
-    import pwd
-
-    home = os.environ.get("HOME")
-    if not home or not os.path.isabs(home):
-        try:
-            home = pwd.getpwuid(os.getuid()).pw_dir
-        except KeyError:
-            home = "/"
     cache = os.environ.get("XDG_CACHE_HOME")
     if not cache or not os.path.isabs(cache):
-        cache = os.path.join(home, ".cache")
+        cache = os.path.join(home(), ".cache")
     return [os.path.join(cache, "vigil"), "/dev/shm/vigil-{}".format(os.getuid())]  # noqa: S108
+
+
+def home() -> str:
+    """HOME, else what the password database says."""
+    import pwd
+
+    named = os.environ.get("HOME")
+    if named and os.path.isabs(named):
+        return named
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
 
 
 def bundle_path_in(folder: str, digest: str) -> str:

@@ -1,5 +1,7 @@
 """`vigil node check`: what is there, what is missing, how to mend it."""
 
+from typing import Any
+
 from supervisor.model.errors import (
     ContainerDown,
     HostKeyChanged,
@@ -10,26 +12,20 @@ from supervisor.model.errors import (
     VigilError,
 )
 from supervisor.model.node import NodeFacts, NodeSpec
-from supervisor.model.noun import Noun
-from supervisor.node import decode
+from supervisor.node import decode, fitness
 from supervisor.node.connection import Connections, Machine
+from supervisor.node.fitness import CheckRow
 from supervisor.node.opening import open_channel
 from supervisor.node.options import LinkOptions
-from supervisor.node.refusal import NoCommand, NoStart
+from supervisor.node.refusal import NoCommand, NoStart, NoUser, SudoRefused
+
+__all__ = ["CLOCK_S", "CheckRow", "check"]
 
 _HELLO_S = 15.0
+_FITNESS_S = 45.0
+"""A driver that sleeps takes seconds until it says how many devices there are."""
 CLOCK_S = 30.0
 """A node's clock may differ so much before times of its log mislead a person."""
-
-
-class CheckRow(Noun):
-    """One thing that was looked at."""
-
-    what: str
-    ok: bool
-    found: str
-    mend: str | None = None
-    """What to do about it, where it is not right."""
 
 
 async def check(spec: NodeSpec, options: LinkOptions) -> list[CheckRow]:
@@ -41,12 +37,7 @@ async def check(spec: NodeSpec, options: LinkOptions) -> list[CheckRow]:
     if spec.ssh is not None:
         connections.join(Machine.of(spec))
     try:
-        channel = await open_channel(spec, options)
-        try:
-            frame = await channel.call("hello", {}, deadline_s=_HELLO_S)
-        finally:
-            await channel.close()
-        facts = decode.noun(NodeFacts, frame.header["result"])
+        facts, seen = await _asked(spec, options)
     except VigilError as error:
         stage = _stage(spec, error)
         failed = CheckRow(what=stage, ok=False, found=error.detail, mend=error.remedy or None)
@@ -54,14 +45,29 @@ async def check(spec: NodeSpec, options: LinkOptions) -> list[CheckRow]:
     finally:
         if spec.ssh is not None:
             await connections.leave(Machine.of(spec))
-    return [*_passed(spec, before="python"), *_fitness(spec, facts, options)]
+    return [*_passed(spec, before="python"), *_who(facts), *fitness.rows(spec, facts, seen), *_clock(facts, options)]
 
 
-_STAGES = ("reach", "host key", "login", "container", "python")
+async def _asked(spec: NodeSpec, options: LinkOptions) -> tuple[NodeFacts, dict[str, Any]]:
+    channel = await open_channel(spec, options)
+    try:
+        frame = await channel.call("hello", {}, deadline_s=_HELLO_S)
+        facts = decode.noun(NodeFacts, frame.header["result"])
+        looked = await channel.call("fitness", {"paths": {}}, deadline_s=_FITNESS_S)
+        return facts, dict(looked.header["result"])
+    finally:
+        await channel.close()
+
+
+_STAGES = ("reach", "host key", "login", "sudo", "container", "user", "python")
 
 
 def _stage(spec: NodeSpec, error: VigilError) -> str:
     match error:
+        case SudoRefused():
+            return "sudo" if spec.container and spec.container.sudo else "user"
+        case NoUser():
+            return "user"
         case NoCommand() | NoStart():
             return "container" if spec.container else "login" if spec.ssh else "python"
         case HostKeyUnknown() | HostKeyChanged():
@@ -79,34 +85,29 @@ def _stage(spec: NodeSpec, error: VigilError) -> str:
 
 def _passed(spec: NodeSpec, *, before: str) -> list[CheckRow]:
     """What must have gone well for the way to have come so far."""
-    found = {"container": "entered"}
+    found: dict[str, str] = {}
     if spec.ssh is not None:
         found |= {"reach": f"{spec.ssh.host} answers", "host key": "known", "login": "let in"}
     else:
         found["reach"] = "this machine"
-    if spec.container is None:
-        del found["container"]
+    if spec.container is not None:
+        found["container"] = "entered"
+        if spec.container.sudo:
+            found["sudo"] = "without a password"
     stages = _STAGES[: _STAGES.index(before)]
     return [CheckRow(what=stage, ok=True, found=found[stage]) for stage in stages if stage in found]
 
 
-def _fitness(spec: NodeSpec, facts: NodeFacts, options: LinkOptions) -> list[CheckRow]:
-    """What `hello` found."""
-    missing = {row.what: row for row in facts.missing}
-    versions = facts.versions
-    rows = [CheckRow(what="python", ok=True, found=versions.get("python") or "found")]
-    tmux = versions.get("tmux")
-    absent = missing.pop("tmux", None)
-    mend = absent.mend if absent else f"apt-get install tmux in {spec.shown}"
-    rows.append(CheckRow(what="tmux", ok=tmux is not None, found=tmux or "not there", mend=None if tmux else mend))
-    if facts.clock_unix_s is not None:
-        behind_s = options.clock().timestamp() - facts.clock_unix_s
-        right = abs(behind_s) <= CLOCK_S
-        found = "agrees" if right else f"differs by {behind_s:.0f} s"
-        rows.append(
-            CheckRow(what="clock", ok=right, found=found, mend=None if right else "Start a time service there.")
-        )
-    gpus = f"{len(facts.gpus)}: {', '.join(gpu.name for gpu in facts.gpus)}" if facts.gpus else facts.gpus_reason
-    rows.append(CheckRow(what="gpus", ok=True, found=gpus or "none"))
-    rows += [CheckRow(what=row.what, ok=False, found=row.costs, mend=row.mend) for row in missing.values()]
-    return rows
+def _who(facts: NodeFacts) -> list[CheckRow]:
+    """As whom runs live there: said by the probe, which is that user."""
+    return [CheckRow(what="user", ok=True, found=f"{facts.user}, {facts.home}")] if facts.user else []
+
+
+def _clock(facts: NodeFacts, options: LinkOptions) -> list[CheckRow]:
+    if facts.clock_unix_s is None:
+        return []
+    behind_s = options.clock().timestamp() - facts.clock_unix_s
+    if abs(behind_s) <= CLOCK_S:
+        return [CheckRow(what="clock", ok=True, found="agrees", needed=False)]
+    mend = "as root: timedatectl set-ntp true (a container has the clock of its machine)"
+    return [CheckRow(what="clock", ok=False, found=f"differs by {behind_s:.0f} s", mend=mend, needed=False)]

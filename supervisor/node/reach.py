@@ -4,6 +4,7 @@ import shlex
 
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import Container, NodeSpec
+from supervisor.node import boot
 from supervisor.node.bundle import Bundle, boot_program
 
 _AS_USER = (
@@ -27,12 +28,22 @@ _WITH_TERM = (
 """$1 the person's TERM, empty where it is not known. `docker exec -t` puts its own in its place, and `lxc-attach
 --clear-env`, the default of some Proxmox versions, none; tmux refuses to attach without one, and with one that the node
 has never heard of (`xterm-ghostty`, `xterm-kitty`): then the nearest that it knows is taken."""
+_TOOLS = {"pct": "/usr/sbin/pct"}
+"""Where a tool lies, if not in /usr/bin."""
+
+
+_CANDIDATES = " ".join([*boot.NAMES, *(f"{place}/python3".replace("~", '"$HOME"', 1) for place in boot.PLACES)])
+_FIND_PYTHON = (
+    f'for p in {_CANDIDATES}; do command -v "$p" >/dev/null 2>&1 && exec "$p" "$@"; done; '
+    "echo python3: not found >&2; exit 127"
+)
+"""The first `python3` of all; where it is too old, it looks for another one by itself."""
 
 
 def probe_argv(spec: NodeSpec, nonce: str, archive: Bundle) -> list[str]:
     """What starts the probe, run on the machine that SSH reaches (or on this one)."""
-    python = [spec.python or "python3", "-I", "-u", "-c", boot_program()]
-    return inside(spec, [*python, nonce, archive.digest, str(len(archive.content))])
+    python = [spec.python] if spec.python else ["/bin/sh", "-c", _FIND_PYTHON, "sh"]
+    return inside(spec, [*python, "-I", "-u", "-c", boot_program(), nonce, archive.digest, str(len(archive.content))])
 
 
 def attach_argv(spec: NodeSpec, argv: list[str], *, term: str | None = None) -> list[str]:
@@ -75,6 +86,18 @@ def container_prefix(container: Container | None, *, terminal: bool = False) -> 
         case "prefix":
             words = list(container.prefix)
     return ["sudo", "-n", *words] if container.sudo else words
+
+
+def sudoers_line(spec: NodeSpec) -> str:
+    """The line that lets the login do by sudo what Vigil needs for this node, and nothing beyond it."""
+    login = (spec.ssh.user if spec.ssh else None) or "LOGIN"
+    container = spec.container
+    if container is not None and container.sudo:
+        tool, *words = container_prefix(container)[2:]
+        command = " ".join([_TOOLS.get(tool, f"/usr/bin/{tool}"), *words, "*"])
+    else:
+        command = f"/usr/bin/su - {spec.user or 'USER'} -c *"
+    return f"{login} ALL=(root) NOPASSWD: {command}"
 
 
 def as_user(user: str | None, argv: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from supervisor.model.errors import ContainerDown, NodeUnfit, NodeUnreachable, VigilError
 from supervisor.model.node import NodeSpec
 from supervisor.node.bundle import OLDEST_PYTHON
+from supervisor.node.reach import sudoers_line
 
 _SHOWN_CHARACTERS = 2000
 
@@ -29,7 +30,10 @@ _NOT_FOUND = re.compile(
     r"|(?:^|[\s:])(?P<path>/\S+): No such file or directory",
     re.MULTILINE,
 )
-_SUDO = re.compile(r"sudo: (?:a password is required|a terminal is required|.* is not in the sudoers)")
+_SUDO = re.compile(
+    r"sudo: (?:a password is required|a terminal is required|.* is not in the sudoers|sorry, you must have a tty)"
+    r"|Sorry, user \S+ (?:is not allowed|may not run sudo)|\S+ is not in the sudoers file"
+)
 _SU = re.compile(
     r"su: (?:user (?P<user>\S+) does not exist|unknown user (?P<busybox>\S+)"
     r"|Authentication failure|must be run from|This account is currently not available)"
@@ -39,6 +43,14 @@ _SU = re.compile(
 
 class NoCommand(NodeUnfit):
     """The command that enters the node, its container or its user is not there."""
+
+
+class SudoRefused(NodeUnfit):
+    """sudo does not let that login run the command without a password."""
+
+
+class NoUser(NodeUnfit):
+    """That user cannot be used on the node."""
 
 
 class NoStart(NodeUnreachable):
@@ -53,7 +65,7 @@ def unfit(spec: NodeSpec, said: str) -> NodeUnfit:
     except (ValueError, KeyError, TypeError):
         what, detail = "probe", said
     if what == "python":
-        return _no_python(spec, f"{spec.shown}: {detail}, and PATH has no newer one.")
+        return _no_python(spec, f"{spec.shown}: {detail}, and there is no newer one in PATH, venv, conda or uv.")
     return NodeUnfit(f"{spec.shown}: {detail}.")
 
 
@@ -63,14 +75,15 @@ def explain(spec: NodeSpec, status: int | None, said: str) -> VigilError:
     if found := _CONTAINER_DOWN.search(said):
         return _container_down(spec, said, absent=found["absent"] is not None)
     if _SUDO.search(said):
-        return NodeUnfit(
-            f"{spec.shown}: sudo asks for a password. {_tail(said)}",
-            remedy="Let that login run the command without one (NOPASSWD in /etc/sudoers.d), or log in as root.",
+        return SudoRefused(
+            f"{spec.shown}: sudo asks for a password, or does not allow the command. {_tail(said)}",
+            remedy="On that machine, as root, let the login run this one command without a password: "
+            f"`visudo -f /etc/sudoers.d/vigil`, with the line {sudoers_line(spec)}",
         )
     if _SU.search(said):
-        return NodeUnfit(
+        return NoUser(
             f"{spec.shown}: the user {spec.user!r} cannot be used there. {_tail(said)}",
-            remedy="Create the user on the node, give it a login shell, or name another one in the node's `user`.",
+            remedy="Create the user on the node, give it a login shell, or name another one.",
         )
     if status in {126, 127} and (missing := _missing_command(said)):
         return _not_found(spec, missing)

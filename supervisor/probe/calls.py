@@ -9,6 +9,7 @@ from supervisor.probe import (
     code,
     facts,
     fence,
+    fitness,
     folder,
     forgetting,
     launch,
@@ -56,6 +57,7 @@ class Calls:
             "code": self._code,
             "servers": self._servers,
             "reap": self._reap,
+            "fitness": self._fitness,
         }
 
     def attempt(self, args: dict[str, Any]) -> observe.Attempt:
@@ -165,6 +167,9 @@ class Calls:
 
     def _code(self, args: dict[str, Any], raw: bytes) -> Result:
         return dict(code.code_of(script.workdir(args))), b""
+
+    def _fitness(self, args: dict[str, Any], raw: bytes) -> Result:
+        return fitness.fitness(args.get("paths") or {}), b""
 
     def _forget(self, args: dict[str, Any], raw: bytes) -> Result:
         result = forgetting.forget(args["run"], self._table)

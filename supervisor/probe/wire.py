@@ -44,6 +44,7 @@ Op = Literal[
     "code",
     "servers",
     "reap",
+    "fitness",
 ]
 
 

@@ -204,7 +204,7 @@ async def test_nodes(api):
     names = [one["name"] for one in (await api.get("/api/v1/nodes", headers=bearer("viewer"))).json()["items"]]
     assert names == ["local", "gpubox"]
     rows = (await api.post("/api/v1/nodes/gpubox:check", headers=bearer("viewer"))).json()["rows"]
-    assert rows[1] == {"what": "tmux", "ok": False, "found": "none", "mend": "apt install tmux"}
+    assert rows[1] == {"what": "tmux", "ok": False, "found": "none", "mend": "apt install tmux", "needed": True}
     key = await api.post("/api/v1/nodes:host-key", json=body, headers=bearer("admin"))
     assert key.json()["fingerprint"] == "SHA256:fake"
     assert (await api.delete("/api/v1/nodes/gpubox", headers=bearer("admin"))).status_code == 204

@@ -41,8 +41,9 @@ def test_the_probe_is_started_alike_everywhere() -> None:
     spec = NodeSpec(name="box", ssh=SshAddress(host="gpubox"), container=Container(kind="pct", id="200"))
     argv = probe_argv(spec, "n0", ARCHIVE)
     assert argv[:4] == ["pct", "exec", "200", "--"]
-    assert argv[4:8] == ["python3", "-I", "-u", "-c"]
-    assert argv[9:] == ["n0", ARCHIVE.digest, str(len(ARCHIVE.content))]
+    assert argv[4:6] == ["/bin/sh", "-c"]
+    assert argv[7:11] == ["sh", "-I", "-u", "-c"]
+    assert argv[12:] == ["n0", ARCHIVE.digest, str(len(ARCHIVE.content))]
     assert probe_argv(spec.model_copy(update={"python": "/opt/py"}), "n0", ARCHIVE)[4] == "/opt/py"
 
 

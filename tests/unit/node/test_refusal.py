@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from supervisor.model.errors import ContainerDown, NodeUnfit, NodeUnreachable, VigilError
 from supervisor.model.node import Container, NodeSpec, SshAddress
-from supervisor.node.refusal import NoCommand, NoStart, explain, unfit
+from supervisor.node.refusal import NoCommand, NoStart, NoUser, SudoRefused, explain, unfit
 
 SSH = SshAddress(host="gpubox")
 
@@ -43,10 +43,13 @@ PLAIN = NodeSpec(name="plain", ssh=SSH)
         (PLAIN, 127, "fish: Unknown command: python3", NodeUnfit, "install python3"),
         (PLAIN, 127, "sh: 1: python3: not found", NodeUnfit, "install python3"),
         (node("pct"), 127, "bash: line 1: pct: command not found", NoCommand, "another kind"),
-        (node("pct"), 1, "sudo: a password is required", NodeUnfit, "NOPASSWD"),
+        (node("pct"), 1, "sudo: a password is required", SudoRefused, "LOGIN ALL=(root) NOPASSWD: "),
+        (node("pct"), 1, "Sorry, user me is not allowed to execute '/usr/bin/lxc-attach -n b -- x' as root on gpubox.",
+         SudoRefused, "NOPASSWD"),
+        (node("pct"), 1, "sudo: sorry, you must have a tty to run sudo", SudoRefused, "NOPASSWD"),
         (PLAIN.model_copy(update={"user": "train"}), 1, "su: user train does not exist or the user entry does not"
-         " contain all the required fields", NodeUnfit, "Create the user"),
-        (PLAIN.model_copy(update={"user": "train"}), 1, "This account is currently not available.", NodeUnfit, "shell"),
+         " contain all the required fields", NoUser, "Create the user"),
+        (PLAIN.model_copy(update={"user": "train"}), 1, "This account is currently not available.", NoUser, "shell"),
         (PLAIN, None, "", NodeUnreachable, ""),
         (PLAIN, 1, "Please login as the user \"debian\" rather than the user \"root\".", NoStart, ""),
     ],
