@@ -11,6 +11,7 @@ from typing import Any
 
 OOM_SCORE_RAISE = 300
 """Under memory pressure the kernel should take the trainer before the wrapper that records its end."""
+FAILED_SECRET = 124
 FAILED_WORKDIR = 125
 FAILED_EXEC = 126
 NOT_FOUND = 127
@@ -18,10 +19,15 @@ NOT_FOUND = 127
 
 
 def start(
-    argv: list[str], environment: dict[str, str], workdir: str, terminal: tuple[int, int], cgroup: str | None
+    argv: list[str],
+    environment: dict[str, str],
+    workdir: str,
+    terminal: tuple[int, int],
+    cgroup: str | None,
+    lacking: str | None = None,
 ) -> tuple[int, int]:
     """Fork the child into `terminal` (master, slave). Answers its pid and a pipe that ends when the exec worked and
-    otherwise holds why it did not (`failure`)."""
+    otherwise holds why it did not (`failure`). With `lacking`, a secret that it lacks, it only says so and ends."""
     _, slave = terminal
     report, reported = os.pipe()
     pid = os.fork()
@@ -30,7 +36,7 @@ def start(
         return pid, report
     try:
         os.close(report)
-        _become(argv, environment, workdir, slave, cgroup, reported)
+        _become(argv, environment, workdir, slave, cgroup, reported, lacking)
     except BaseException as error:
         _tell(reported, "command_not_found", f"{error}")
     finally:
@@ -50,12 +56,21 @@ def failure(report: int) -> tuple[str, str] | None:
 
 
 def _become(
-    argv: list[str], environment: dict[str, str], workdir: str, slave: int, cgroup: str | None, reported: int
+    argv: list[str],
+    environment: dict[str, str],
+    workdir: str,
+    slave: int,
+    cgroup: str | None,
+    reported: int,
+    lacking: str | None,
 ) -> None:
     os.setsid()
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
     for descriptor in (0, 1, 2):
         os.dup2(slave, descriptor)
+    if lacking is not None:
+        _tell(reported, "secret", lacking)
+        os._exit(FAILED_SECRET)
     _join(cgroup)
     _raise_oom_score()
     os.umask(0o022)

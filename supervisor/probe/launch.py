@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from supervisor.probe import code, fence, folder, processes, script, session
+from supervisor.probe import code, delivery, fence, folder, processes, script, session
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
@@ -38,18 +38,25 @@ class Files(NamedTuple):
     code: str
 
 
-def launch(args: dict[str, Any], rendered: bytes, table: processes.Table) -> dict[str, Any]:
-    """Start the attempt unless it has started or was given up. CallError for a stale token, bad input, no tmux."""
+def launch(args: dict[str, Any], raw: bytes, table: processes.Table) -> dict[str, Any]:
+    """Start the attempt unless it has started or was given up; `raw` is the rendered configuration, then the secrets'
+    values. CallError for a stale token, bad input, no tmux."""
     _check(args)
+    args, rendered, parcel, hopeless = _unpacked(args, raw)
     run, attempt = args["run"], args["attempt"]
     place = folder.attempt_folder(run, attempt)
     files = Files(place, os.path.join(place, "launch.json"), os.path.join(place, "code.json"))
     fence.claim(run, args["token"])
+    if hopeless:
+        fence.give_up(files.folder, hopeless)
     standing, record = fence.standing(files.folder)
     if standing == "started":
+        if delivery.waits(files.folder) and parcel:
+            delivery.deliver(files.folder, parcel)  # the probe that began this launch died before it could
         return _reply(args, files, "already", None)
     if standing == "tombstone":
-        return _reply(args, files, "refused", f"given up: {record.get('why')}")
+        delivery.clear(files.folder)
+        return _reply(args, files, "refused", hopeless or f"given up: {record.get('why')}")
     session.worker.start()
     leftover = _leftover(run, attempt, table)
     if leftover:
@@ -58,6 +65,8 @@ def launch(args: dict[str, Any], rendered: bytes, table: processes.Table) -> dic
         folder.make_private(files.folder)
         _write_configuration(args, rendered, files.folder)
         folder.create_file(files.launch, json.dumps(args).encode(), mode=0o400)
+        if args.get("secrets"):
+            delivery.prepare(files.folder)
     except OSError as error:
         raise CallError(
             "node_unfit",
@@ -66,7 +75,7 @@ def launch(args: dict[str, Any], rendered: bytes, table: processes.Table) -> dic
         ) from None
     hashing = threading.Thread(target=_keep_code, args=(args, files), daemon=True)
     hashing.start()
-    why = _open(args, files)
+    why = _open(args, files, parcel)
     hashing.join(code.GIT_S)
     if why is None:
         return _reply(args, files, "started", None)
@@ -82,6 +91,16 @@ def _check(args: dict[str, Any]) -> None:
     name = args.get("config_name")
     if name and (os.path.basename(name) != name or name in (".", "..")):
         raise CallError("invalid_input", f"launch.config_name: {name!r} is no plain file name", "such as config.toml")
+
+
+def _unpacked(args: dict[str, Any], raw: bytes) -> tuple[dict[str, Any], bytes, bytes, str | None]:
+    """What may be written down of the arguments, the rendered configuration, the secrets' values, why to give up."""
+    size = args.get("parcel_bytes") or 0
+    if not isinstance(size, int) or not 0 <= size <= min(len(raw), delivery.MAX_PARCEL_BYTES):
+        raise CallError("invalid_input", f"launch.parcel_bytes: {size!r} of {len(raw)}", "update Vigil")
+    known = {key: value for key, value in args.items() if key not in ("parcel_bytes", "give_up")}
+    begin = len(raw) - size
+    return known, raw[:begin], raw[begin:], args.get("give_up")
 
 
 def _leftover(run: str, attempt: int, table: processes.Table) -> str:
@@ -135,7 +154,7 @@ def _keep_code(args: dict[str, Any], files: Files) -> None:
         folder.create_file(files.code, json.dumps(code.code_of(script.workdir(args))).encode())
 
 
-def _open(args: dict[str, Any], files: Files) -> str | None:
+def _open(args: dict[str, Any], files: Files, parcel: bytes) -> str | None:
     """Why the attempt did not begin; None where it did."""
     why = f"the wrapper did not begin within {BEGIN_S:.0f} s"
     patience_s = BEGIN_S
@@ -149,6 +168,8 @@ def _open(args: dict[str, Any], files: Files) -> str | None:
     while True:
         standing, record = fence.standing(files.folder)
         if standing == "started":
+            if args.get("secrets"):
+                delivery.deliver(files.folder, parcel)
             _await_child(files)
             return None
         if standing == "tombstone":
@@ -160,6 +181,7 @@ def _open(args: dict[str, Any], files: Files) -> str | None:
         if time.monotonic() > give_up_at:
             break
         time.sleep(0.003)
+    delivery.clear(files.folder)
     # A session that tmux starts late must find the tombstone.
     if fence.give_up(files.folder, why) or fence.standing(files.folder)[0] == "tombstone":
         return why

@@ -3,6 +3,7 @@
 import os
 import pwd
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from supervisor.probe import folder
@@ -33,8 +34,14 @@ def argv(launch: dict[str, Any], attempt_folder: str) -> list[str]:
     return ["bash", "-o", "pipefail", "-c", _after_setup(setup, attempt_folder) + 'exec "$@"', "bash", *words]
 
 
-def environment(launch: dict[str, Any], attempt_folder: str) -> dict[str, str]:
-    """The whole environment: a clean base (lxc-attach and tmux pass foreign variables on), then the launch's."""
+def environment(
+    launch: dict[str, Any],
+    attempt_folder: str,
+    from_file: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The whole environment: a clean base (lxc-attach and tmux pass foreign variables on), what the `env_file` holds,
+    the launch's own, then its secrets."""
     try:
         entry = pwd.getpwuid(os.getuid())
         user, shell = entry.pw_name, entry.pw_shell
@@ -52,6 +59,7 @@ def environment(launch: dict[str, Any], attempt_folder: str) -> dict[str, str]:
         "TERM": "screen-256color",
         "PYTHONUNBUFFERED": "1",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **(from_file or {}),
     }
     if launch.get("gpus") is not None:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(launch["gpus"])
@@ -59,6 +67,7 @@ def environment(launch: dict[str, Any], attempt_folder: str) -> dict[str, str]:
         variables[name] = _placed(value, launch, attempt_folder, quote=False)
     for name in launch.get("unset", []):
         variables.pop(name, None)
+    variables.update(secrets or {})
     variables["VIGIL_RUN"] = launch["run"]
     variables[TAG] = tag(launch["run"], launch["attempt"])
     return variables
@@ -67,6 +76,12 @@ def environment(launch: dict[str, Any], attempt_folder: str) -> dict[str, str]:
 def workdir(launch: dict[str, Any]) -> str:
     """The folder that the command starts in."""
     return folder.expand(launch.get("workdir") or "~")
+
+
+def env_file_path(launch: dict[str, Any]) -> str | None:
+    """The file of environment variables; None where the run names none."""
+    path = launch.get("env_file")
+    return folder.expand(path, workdir(launch)) if path else None
 
 
 def config_path(launch: dict[str, Any], attempt_folder: str) -> str | None:

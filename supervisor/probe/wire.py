@@ -88,7 +88,21 @@ class CheckpointPlan(TypedDict):
     complete: str | None
 
 
-class LaunchArgs(RunKey):
+class Confided(TypedDict, total=False):
+    """What a launch with secrets says of them. Their values are no part of it: they are the end of the raw part, as
+    `delivery.packed` makes it, and are never written down."""
+
+    secrets: list[str]
+    """The names of the variables whose values the wrapper must be handed before it starts anything."""
+    parcel_bytes: int
+    """So many bytes at the end of the raw part are the values; what stands before is the rendered configuration."""
+    env_file: str | None
+    """A file of NAME=VALUE lines on the node, relative to workdir; the wrapper reads it."""
+    give_up: str | None
+    """Why this attempt cannot be launched: unless it has begun, a tombstone makes sure that it never does."""
+
+
+class LaunchArgs(RunKey, Confided):
     """All that the node needs to launch one attempt; written down there, so that any later probe can observe it."""
 
     command: str | list[str]

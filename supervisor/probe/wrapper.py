@@ -14,12 +14,25 @@ import sys
 import time
 from typing import Any
 
-from supervisor.probe import announced, child, fence, folder, limits, processes, script, segments, terminal
+from supervisor.probe import (
+    announced,
+    child,
+    confided,
+    fence,
+    folder,
+    limits,
+    processes,
+    script,
+    segments,
+    terminal,
+)
 from supervisor.probe.views import Views
 
 LOCK_PATIENCE_S = 3.0
 """An attempt before this one may still be letting go of the lock."""
 READ_BYTES = 65536
+PAUSE_S = 0.1
+"""A stream that is silent for so long is shown to its last byte, whether or not that byte may begin a secret."""
 PANE_PATIENCE_S = 0.2
 """How long the end waits for a pane that does not take the last lines."""
 MAX_KEYS = 64
@@ -98,6 +111,8 @@ class Wrapper:
         self._own_group = False
         self._oom_kills_before: int | None = None
         self._started_unix_s = 0.0
+        self._confided = confided.Confided()
+        self._printed_at = 0.0
         self._pid = 0
         self._report = -1
 
@@ -106,8 +121,10 @@ class Wrapper:
         self._start()
         ended = False
         while not self._childless:
-            self._turn(segments.RETRY_S if self._log.losing else None)
+            self._turn(self._patience())
             self._log.note()
+            if self._confided.masker.held and time.monotonic() - self._printed_at >= PAUSE_S:
+                self._show(self._confided.masker.release())
             self._reap()
             if self._status is not None and not ended:
                 ended = True
@@ -134,13 +151,15 @@ class Wrapper:
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._choose_group()
+        self._confided = confided.receive(self._folder, self._launch)
         self._started_unix_s = time.time()
         self._pid, self._report = child.start(
             script.argv(self._launch, self._folder),
-            script.environment(self._launch, self._folder),
+            script.environment(self._launch, self._folder, self._confided.from_file, self._confided.secrets),
             script.workdir(self._launch),
             self._terminal,
             self._group.path if self._own_group and self._group else None,
+            self._confided.lacking,
         )
         stat = processes.read_stat(self._pid)
         record = {
@@ -175,6 +194,11 @@ class Wrapper:
             return None
         return {"inode": stat.st_ino, "size": stat.st_size} if stat else None
 
+    def _patience(self) -> float | None:
+        if self._confided.masker.held:
+            return PAUSE_S
+        return segments.RETRY_S if self._log.losing else None
+
     def _turn(self, timeout: float | None) -> None:
         for key, _ in self._selector.select(timeout):
             key.data()
@@ -189,10 +213,14 @@ class Wrapper:
                 size += len(parts[-1])
         if not parts:
             return False
-        data = b"".join(parts)
-        self._log.write(data, time.monotonic())
-        self._views.show(data)
+        self._printed_at = time.monotonic()
+        self._show(self._confided.masker.feed(b"".join(parts)))
         return True
+
+    def _show(self, masked: bytes) -> None:
+        if masked:
+            self._log.write(masked, time.monotonic())
+            self._views.show(masked)
 
     def _typed(self, data: bytes, tty: str | None) -> None:
         """Pass on what a person typed, and remember the bytes that end programs."""
@@ -202,7 +230,7 @@ class Wrapper:
                 {
                     "byte": key.byte,
                     "at_unix_s": time.time(),
-                    "offset": self._log.offset,
+                    "offset": self._log.offset + self._confided.masker.held,
                     "as_signal": key.as_signal is not None,
                     "tty": tty,
                     "group": terminal.foreground(self._master),
@@ -220,6 +248,7 @@ class Wrapper:
     def _drain(self) -> None:
         while self._printed():
             pass
+        self._show(self._confided.masker.release())
 
     def _reap(self) -> None:
         while True:
@@ -237,6 +266,7 @@ class Wrapper:
         assert self._status is not None
         code = os.waitstatus_to_exitcode(self._status)
         why = child.failure(self._report) or self._setup_failure(code)
+        detail = self._confided.masked(why[1]) if why else None
         counter = limits.counter_file(self._group) if self._group else None
         told = announced.announcements(os.path.join(self._folder, "announced"))
         record = {
@@ -252,7 +282,7 @@ class Wrapper:
             "boot_id": folder.boot_id(),
             "survivors": self._survivors(),
             "failure": why[0] if why else None,
-            "failure_detail": why[1] if why else None,
+            "failure_detail": detail,
             "hung_up": self._views.pane_gone,
         }
         folder.fill(os.path.join(self._folder, "exit.json"), json.dumps(record).encode())
