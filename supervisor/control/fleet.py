@@ -12,6 +12,7 @@ import structlog
 from supervisor.control import act, attaching
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.reaper import Reaper
+from supervisor.control.submitted import submitted
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
 from supervisor.model.errors import CallRefused, Conflict, NodeUnfit, NodeUnreachable, NotFound
@@ -25,7 +26,6 @@ from supervisor.node import check, host_key
 from supervisor.node.link import Link, LinkOptions
 from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
-from supervisor.remedy.presets import with_preset
 from supervisor.store.records import KEEP, Keep, Request, RunRecord
 from supervisor.store.store import Store
 
@@ -92,19 +92,15 @@ class Fleet:
 
     async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
         """A new run from a spec: InvalidInput, NotFound (its node) or Conflict (its name); then nothing was created."""
-        spec = self._read(data)
-        await self._check_user(spec)
+        spec, _ = await self._submitted(data)
         record = await self.store.create_run(spec, data, by=by, now=self._now(), idempotency_key=idempotency_key)
         self._watch(record.run)
         return self._seen(record.run)
 
     async def preview(self, data: dict[str, Any]) -> Consent:
         """What creating it would mean: the consent. Nothing is created, nothing started."""
-        spec = self._read(data)
-        await self._check_user(spec)
-        link = self._nodes.link(spec.node, spec.user)
-        text = await act.configuration_text(link, spec)
-        facts = link.facts
+        spec, text = await self._submitted(data, must_read=True)
+        facts = self._nodes.link(spec.node, spec.user).facts
         # A thread: spelling out the ladder reads the configuration many times, and runs are watched meanwhile.
         return await asyncio.to_thread(
             consent,
@@ -167,8 +163,8 @@ class Fleet:
     async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
         """Another policy for one cause, family or retry class, from now on."""
         record = await self.store.load_run(key)
-        data = {**record.run.spec, "policy": {**record.run.spec.get("policy", {}), cause: to}}
-        spec = with_preset(parse_spec(data, source="the policy"))
+        told = record.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        spec = parse_spec({**told, "policy": {**told.get("policy", {}), cause: to}}, source="the policy")
         whole = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
         record = await self.store.change_spec(record.run.id, whole, by=by, now=self._now())
         self._watch(record.run).wake()
@@ -229,11 +225,14 @@ class Fleet:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _read(self, data: dict[str, Any]) -> Spec:
-        spec = with_preset(parse_spec(data))
+    async def _submitted(self, data: dict[str, Any], *, must_read: bool = False) -> tuple[Spec, str | None]:
+        """The spec that a person hands in, and the text of its configuration file."""
+        spec = parse_spec(data)
         unsupported(spec)
         self._nodes.link(spec.node)
-        return spec
+        await self._check_user(spec)
+        link = self._nodes.link(spec.node, spec.user)
+        return await submitted(spec, link, self._settings.data_folder, must_read=must_read)
 
     async def _check_user(self, spec: Spec) -> None:
         """NodeUnfit where the node is seen, and does not let us be that user: said before anything is created."""

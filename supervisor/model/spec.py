@@ -111,8 +111,10 @@ Resume = str | ResumeByConfig | ResumeByEnv
 class Knob(Noun):
     """A setting that Vigil may turn."""
 
-    key: Annotated[str, Field(pattern=r"^(env\.[A-Za-z_][A-Za-z0-9_]*|config\..+|args\.-{1,2}.+)$")]
-    """`env.NAME`, `config.PATH` or `args.--flag`."""
+    key: Annotated[
+        str, Field(pattern=r"^(env\.[A-Za-z_][A-Za-z0-9_]*|config\..+|args\.(?:-{1,2}.+|[A-Za-z_][\w./@-]*))$")
+    ]
+    """`env.NAME`, `config.PATH`, `args.--flag`, or `args.a.b` for an override such as `a.b=8`."""
     relieves: tuple[str, ...]
     """Causes or families."""
     set: Scalar = None

@@ -64,7 +64,7 @@ def environment(
     if launch.get("gpus") is not None:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(launch["gpus"])
     for name, value in launch.get("env", {}).items():
-        variables[name] = _placed(value, launch, attempt_folder, quote=False)
+        variables[name] = _placed(value, launch, attempt_folder, quote=False).replace("{run}", launch["run"])
     for name in launch.get("unset", []):
         variables.pop(name, None)
     variables.update(secrets or {})

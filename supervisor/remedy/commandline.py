@@ -1,16 +1,20 @@
 """The command of a run: flags found and replaced by their place, arguments appended."""
 
+import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from supervisor.model.errors import Fault, InvalidInput
 from supervisor.model.spec import Scalar
 from supervisor.remedy.literal import read_number, write_env
+from supervisor.remedy.program import RESUME_PLACE, program
 from supervisor.remedy.shellwords import Word, words
 
 Command = str | tuple[str, ...]
-RESUME_PLACE = "{resume}"
-"""A person may write it into the command to say where the resume arguments go."""
+_PATH_SIGNS = "./{"
+"""A word that holds one of them, after a flag's value, is rather the program's script than a second value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +23,8 @@ class Flag:
 
     index: int
     """Which word it is."""
-    joined: bool
-    """Written as `--flag=value`."""
+    joined: str | None
+    """What stands before the value in the same word: `--flag=`, `-b`, `+a.b=`; None: the value is the next word."""
     value: str | None
     """None: the flag stands alone."""
 
@@ -38,8 +42,19 @@ def with_flag(command: Command, flag: str, value: Scalar) -> Command:
     if found.value is None:
         raise _fault(flag, "stands without a value", f"write {flag}=VALUE")
     text = write_env(value, found.value)
-    index = found.index if found.joined else found.index + 1
-    return _replaced(command, index, f"{flag}={text}" if found.joined else text)
+    if found.joined is None:
+        return _replaced(command, found.index + 1, text)
+    return _replaced(command, found.index, found.joined + text)
+
+
+def flags(command: Command) -> list[str]:
+    """The flags of the program, in order and as they are spelled: `--lr`, `-b`, and of `a.b=1` the `a.b`."""
+    try:
+        listed = _listed(command)
+    except ValueError:
+        return []
+    found = [_spelled(listed[index].text) for index in _meant(listed, command) or ()]
+    return [name for name in dict.fromkeys(found) if name]
 
 
 def with_resume(command: Command, recipe: str, checkpoint: str | None) -> Command:
@@ -67,31 +82,99 @@ def with_resume(command: Command, recipe: str, checkpoint: str | None) -> Comman
 
 def _only(command: Command, flag: str) -> Flag:
     try:
-        found = _flags(command, flag)
+        listed = _listed(command)
     except ValueError as error:
         raise _fault(flag, f"the command is no whole shell line: {error}", "close it, or write a list") from error
-    if not found:
-        raise _fault(flag, "is not on the command line", f"add `{flag} VALUE` to the command")
-    if len(found) > 1:
-        raise _fault(flag, f"stands {len(found)} times on the command line", "leave one of them")
-    return found[0]
+    meant = _meant(listed, command)
+    found = _found(listed, range(len(listed)) if meant is None else meant, flag)
+    anywhere = _found(listed, range(len(listed)), flag)
+    if len(anywhere) > 1:
+        raise _fault(flag, f"stands {len(anywhere)} times on the command line", "leave one of them")
+    if found and meant is None:
+        why = "stands in a line of several commands, and it cannot be told which one trains"
+        raise _fault(flag, why, f"write {RESUME_PLACE} after that command's own arguments")
+    if found:
+        return found[0]
+    if anywhere:
+        raise _fault(flag, "belongs to another command of the line, not to the program", "name the program's own flag")
+    raise _absent(listed, flag)
 
 
-def _flags(command: Command, flag: str) -> list[Flag]:
-    listed = words(command) if isinstance(command, str) else [Word(0, 0, text) for text in command]
+def _listed(command: Command) -> list[Word]:
+    return words(command) if isinstance(command, str) else [Word(0, 0, text) for text in command]
+
+
+def _meant(listed: Sequence[Word], command: Command) -> Sequence[int] | None:
+    return program(listed) if isinstance(command, str) else range(len(listed))
+
+
+def _found(listed: Sequence[Word], indices: Sequence[int], flag: str) -> list[Flag]:
     found: list[Flag] = []
-    for index, word in enumerate(listed):
+    for place, index in enumerate(indices):
+        word = listed[index]
         if word.operator:
             continue
-        if word.text == flag:
-            following = listed[index + 1] if index + 1 < len(listed) else None
-            if following is None or following.operator or _is_flag(following.text):
-                found.append(Flag(index, joined=False, value=None))
-            else:
-                found.append(Flag(index, joined=False, value=_literal(flag, following, following.text)))
-        elif word.text.startswith(f"{flag}="):
-            found.append(Flag(index, joined=True, value=_literal(flag, word, word.text[len(flag) + 1 :])))
+        if word.text == flag and flag.startswith("-"):
+            following = [listed[each] for each in indices[place + 1 : place + 3]]
+            found.append(Flag(index, None, _following(flag, following)))
+        elif prefix := _prefix(word.text, flag):
+            found.append(Flag(index, prefix, _literal(flag, word, word.text[len(prefix) :])))
     return found
+
+
+def _prefix(text: str, flag: str) -> str | None:
+    """What stands before the value where `text` holds both: `--flag=8`, `-b8`, and the overrides `a.b=8`, `+a.b=8`."""
+    if not flag.startswith("-"):
+        match = re.match(rf"\+{{0,2}}{re.escape(flag)}=", text)
+        return match.group() if match else None
+    if text.startswith(f"{flag}="):
+        return f"{flag}="
+    attached = len(flag) == 2 and text.startswith(flag) and not isinstance(read_number(text[2:]), str)
+    return flag if attached else None
+
+
+def _following(flag: str, following: Sequence[Word]) -> str | None:
+    """The value in the word after the flag; None where that is no value."""
+    if not following or following[0].operator or _is_flag(following[0].text):
+        return None
+    value = _literal(flag, following[0], following[0].text)
+    second = following[1].text if len(following) > 1 and not following[1].operator else "-"
+    if _may_be_one_more(value, second):
+        raise _fault(flag, f"may be given several values ({value} {second} …)", f"write {flag}={value}")
+    return value
+
+
+def _may_be_one_more(value: str, second: str) -> bool:
+    """The word after the value may belong to the flag, too; only the program knows."""
+    if not isinstance(read_number(second), str):
+        return not isinstance(read_number(value), str)
+    is_word = isinstance(read_number(value), str)
+    return is_word and not second.startswith("-") and not any(sign in second for sign in _PATH_SIGNS)
+
+
+def _absent(listed: Sequence[Word], flag: str) -> InvalidInput:
+    """Why the flag is not found, as far as the line tells."""
+    texts = [word.text for word in listed if not word.operator]
+    if any(flag in text.split() or f"{flag}=" in text for text in texts if " " in text):
+        return _fault(flag, "stands inside a quoted line", "write that line itself as the command")
+    known = [name for name in map(_spelled, texts) if name]
+    alike = next((name for name in known if _folded(name) == _folded(flag)), None)
+    if alike is not None:
+        return _fault(flag, f"is spelled {alike} on the command line", f"name it args.{alike}")
+    close = get_close_matches(flag, known, n=1, cutoff=0.7)
+    remedy = f"did you mean {close[0]}? Else add" if close else "add"
+    add = f"{flag} VALUE" if flag.startswith("-") else f"{flag}=VALUE"
+    return _fault(flag, "is not on the command line", f"{remedy} `{add}` to the command")
+
+
+def _spelled(text: str) -> str | None:
+    """The flag that a word is, or holds; None where it is none."""
+    match = re.match(r"(--?[A-Za-z][^=\s]*)|\+{0,2}([A-Za-z_][\w./@-]*)(?==)", text)
+    return (match[1] or match[2]) if match else None
+
+
+def _folded(flag: str) -> str:
+    return flag.lstrip("-+").replace("-", "_").lower()
 
 
 def _literal(flag: str, word: Word, text: str) -> str:
@@ -116,7 +199,7 @@ def _replaced(command: Command, index: int, text: str) -> Command:
 
 
 def _without(command: Command, flag: str, found: Flag) -> Command:
-    if found.value is not None and not found.joined:
+    if found.value is not None and found.joined is None:
         # Whether `--flag word` is one argument or two only the program knows.
         raise _fault(flag, f"may or may not own the word {found.value!r}", f"write {flag}={found.value}")
     if not isinstance(command, str):
@@ -136,29 +219,10 @@ def _program_end(line: str) -> int:
         listed = words(line)
     except ValueError as error:
         raise refusal from error
-    commands: list[list[Word]] = [[]]
-    joints: list[str] = []
-    redirected = False
-    for word in listed:
-        if word.operator and not word.redirects:
-            joints.append(word.text.strip())
-            commands.append([])
-        elif word.redirects or redirected:
-            # A redirection and its target are no arguments; what is appended goes before them.
-            redirected = word.redirects
-        else:
-            commands[-1].append(word)
-    if not commands[-1]:
-        commands.pop()
-    if any(joint not in {"|", "&&", "|&", ""} for joint in joints) or not all(commands):
+    meant = program(listed)
+    if not meant:
         raise refusal
-    named = [each for each in commands if any("{config}" in word.text for word in each)]
-    if len(named) == 1:
-        return named[0][-1].end
-    if len(named) > 1:
-        raise refusal
-    last = max((index for index, joint in enumerate(joints) if joint == "&&"), default=-1)
-    return commands[last + 1][-1].end
+    return listed[meant[-1]].end
 
 
 def _fault(flag: str, detail: str, remedy: str) -> InvalidInput:

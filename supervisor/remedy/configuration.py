@@ -10,6 +10,7 @@ from supervisor.model.noun import Noun
 from supervisor.model.spec import ResumeByConfig, ResumeByEnv, Scalar, Spec
 from supervisor.remedy.commandline import Command, with_resume
 from supervisor.remedy.document import Document
+from supervisor.remedy.objections import object_to
 from supervisor.remedy.settings import Configuration, split
 
 NO_ARGUMENTS = frozenset({"auto", "scratch"})
@@ -51,10 +52,12 @@ def resolve(
     `overrides`: every turned key and its value, whole. `file_text`: the text of `config.file` on the node.
     `checkpoint`: the path to resume from; None begins at the start. A configuration file stays untouched and in use
     as it is while no `config.` key is overridden and none is needed to resume; else a copy is named that stands
-    beside it, so that paths relative to it hold. InvalidInput names the key that is not there.
+    beside it, so that paths relative to it hold. InvalidInput names the key that is not there, and what must not be
+    launched at all (`objections`).
     """
     given = Configuration.of(spec, file_text)
     turned = given.turned(overrides)
+    object_to(spec, turned)
     resumed = with_checkpoint(spec, turned, checkpoint)
     resolved = Resolved(
         **_files(spec, given, resumed, attempt_no),

@@ -78,11 +78,15 @@ def same(key: str, one: Scalar, other: Scalar) -> bool:
 
 
 def _state(spec: Spec, knob: Knob, configuration: Configuration) -> KnobState:
+    partner: Scalar = None
     try:
         value = _value(configuration, knob.key)
-        partner = _value(configuration, knob.partner) if knob.partner else None
     except Dead as dead:
         return KnobState(knob=knob, live=False, why=str(dead))
+    try:
+        partner = _value(configuration, knob.partner) if knob.partner else None
+    except Dead as dead:
+        return KnobState(knob=knob, live=False, why=f"{knob.partner}, which is turned along, cannot be read: {dead}")
     rungs: list[dict[str, Scalar]] = []
     why: str | None = None
     here = configuration

@@ -12,6 +12,7 @@ from supervisor.remedy.document import Document
 from supervisor.remedy.literal import read_number, write_env
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ARGUMENT = re.compile(r"-{1,2}[^-]|[A-Za-z_][\w./@-]*$")
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -116,9 +117,13 @@ def split(key: str) -> tuple[str, str]:
     """`env`, `config` or `args`, and the rest of the key; InvalidInput for any other key."""
     place, _, name = key.partition(".")
     known = place in {"env", "config", "args"} and name
-    if not known or (place == "args" and name[0] != "-") or (place == "env" and not _ENV_NAME.fullmatch(name)):
+    if (
+        not known
+        or (place == "args" and not _ARGUMENT.match(name))
+        or (place == "env" and not _ENV_NAME.fullmatch(name))
+    ):
         raise InvalidInput(
-            "A setting of a run is env.NAME, config.PATH or args.--flag.",
+            "A setting of a run is env.NAME, config.PATH or args.--flag (args.NAME for an override NAME=VALUE).",
             faults=[Fault(place=key, detail="is none of these")],
         )
     return place, name

@@ -16,6 +16,12 @@ from supervisor.remedy.commandline import flag_value, with_flag, with_resume
         ("run '--b' \"8\"|tee x", 8, "run '--b' 4|tee x"),
         (("run", "--b", "8"), 8, ("run", "--b", "4")),
         (("run", "--b=8", "--bb=8"), 8, ("run", "--b=4", "--bb=8")),
+        ("python -X dev train.py --b 8", 8, "python -X dev train.py --b 4"),
+        ("torchrun --b 8 train.py --c 9", 8, "torchrun --b 4 train.py --c 9"),
+        ("cd x && A=1 run --b='8' 2>&1 | tee --c log", 8, "cd x && A=1 run --b=4 2>&1 | tee --c log"),
+        ("cd x\n. env.sh\nrun \\\n  --b 8\n", 8, "cd x\n. env.sh\nrun \\\n  --b 4\n"),
+        ("conda activate a; run --b 8", 8, "conda activate a; run --b 4"),
+        ("run --b -8 x", -8, "run --b 4 x"),
     ],
 )
 def test_one_flag_is_replaced_by_its_place(command: object, value: int, after: object) -> None:
@@ -28,7 +34,17 @@ def test_one_flag_is_replaced_by_its_place(command: object, value: int, after: o
     [
         ("run --c 8", "is not on the command line"),
         ("run --bb 8", "is not on the command line"),
-        ("bash -c 'run --b 8'", "is not on the command line"),
+        ("bash -c 'run --b 8'", "inside a quoted line"),
+        (("bash", "-c", "run --b=8"), "inside a quoted line"),
+        ("prepare --b 8 && run --c 9", "belongs to another command"),
+        ("run --c 9 | tee --b 8", "belongs to another command"),
+        ("prepare; run --b 8", "several commands"),
+        ("for i in 1 2; do run --b 8; done", "several commands"),
+        ("run --b 8 16", "several values"),
+        ("run --b x y", "several values"),
+        ("run --b $((4 * 2))", "only the shell can expand"),
+        ("run --b={4,8}", "only the shell can expand"),
+        ("run --b_x 8 --B 9", "is spelled --B"),
         ("run --b 8 --b=9", "stands 2 times"),
         ("run --b $B", "only the shell can expand"),
         ("run --b '8", "no whole shell line"),
@@ -38,6 +54,58 @@ def test_one_flag_is_replaced_by_its_place(command: object, value: int, after: o
 def test_a_flag_that_is_not_exactly_one_literal_word_is_refused(command: object, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         flag_value(command, "--b")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "value", "after"),
+    [
+        ("run -b8 -c", "-b", 8, "run -b4 -c"),
+        ("run -b 8 -c", "-b", 8, "run -b 4 -c"),
+        ("run -b=8", "-b", 8, "run -b=4"),
+        ("run -lr 1e-3 -l 8", "-l", 8, "run -lr 1e-3 -l 4"),
+        ("run batch.size=8 size=9", "batch.size", 8, "run batch.size=4 size=9"),
+        (("run", "+batch.size=8"), "batch.size", 8, ("run", "+batch.size=4")),
+        ("run --per-device 8 --per_device=9", "--per-device", 8, "run --per-device 4 --per_device=9"),
+    ],
+)
+def test_short_flags_and_overrides(command: object, flag: str, value: int, after: object) -> None:
+    assert flag_value(command, flag) == value  # type: ignore[arg-type]
+    assert with_flag(command, flag, 4) == after  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "why"),
+    [
+        ("python -b train.py -b 8", "-b", "stands 2 times"),
+        ("run -bx", "-b", "is not on the command line"),
+        ("run --batch-size 8", "--batch_size", "is spelled --batch-size"),
+        ("run --batchsize 8", "--batchsizes", "did you mean --batchsize"),
+        ("run batch_size=8", "batch.size", "did you mean batch_size"),
+        ("run ~batch.size a.batch.size=8", "batch.size", "is not on the command line"),
+        ("run a=1 a=2", "a", "stands 2 times"),
+    ],
+)
+def test_what_is_nearly_there_is_named(command: str, flag: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        flag_value(command, flag)
+
+
+WORDS = st.sampled_from(
+    ["run", "-u", "--c", "--c=1", "x.py", "'a b'", "$X", "8", "a=1", "&&", "|", ";", "--bb", "2>&1"]
+)
+
+
+@given(st.lists(WORDS, max_size=8), st.lists(WORDS, max_size=8), st.sampled_from(["--b 8", "--b=8", "--b='8'"]))
+def test_a_turned_flag_is_the_only_difference_or_the_knob_is_dead(
+    before: list[str], after: list[str], written: str
+) -> None:
+    line = " ".join([*before, written, *after])
+    try:
+        assert flag_value(line, "--b") == 8
+    except InvalidInput:
+        return
+    turned = {"--b 8": "--b 16", "--b=8": "--b=16", "--b='8'": "--b=16"}[written]
+    assert with_flag(line, "--b", 16) == " ".join([*before, turned, *after])
 
 
 def test_numbers_keep_their_kind() -> None:
