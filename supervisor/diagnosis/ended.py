@@ -216,6 +216,10 @@ def _hardware(view: View, roots: list[Answer]) -> Answer | None:
         why = f"Xid {fault.number}" + (f", {fault.repeats} times on one device" if fault.repeats > 1 else "") + "."
         return Answer(fault.cause, why, "proved", (sensor(fault.text), *(roots[0].evidence if roots else ())))
     blind = blind_fault(view.seen.blind.get("gpu"))
+    if blind is not None and blind.cause in ("gpu_lost", "gpu_reset_required") and roots:
+        if cause(roots[0].cause).family in ("hardware", "application"):
+            return Answer(blind.cause, "", "likely", (sensor(blind.text), *roots[0].evidence))
+        return None
     if blind is not None and not roots and not view.hits("hint") and view.state.trace.first is None:
         return Answer(blind.cause, "", "likely", (sensor(blind.text),))
     return None
@@ -296,7 +300,10 @@ def _without_root(view: View, record: ExitRecord | None, ending: Ending) -> Answ
             "guess",
             (sensor(f"{held.amount_bytes / (1 << 30):.1f} GiB held while nothing of the run lives"),),
         )
-    if ending.signal in CRASHES:
+    if trace.stray is not None:
+        line, text = trace.stray
+        return Answer("exception", text, "likely", (Evidence(line=line, text=text),))
+    if ending.signal in CRASHES and not (ending.signal == "SIGABRT" and view.hits("fallout")):
         return Answer("segfault", ending.words, "likely", (sensor(ending.words),))
     last = (
         Evidence(line=state.last_line[0], text=short(state.last_line[1])) if state.last_line else sensor(ending.words)

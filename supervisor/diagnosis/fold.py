@@ -28,6 +28,7 @@ _FRAME = re.compile(
     r'^\s{0,12}File ".{0,300}", line \d{1,9}, in (?P<function>\S{1,80})|^\S{1,200}\.py:\d{1,9} in (?P<boxed>\S{1,80})'
 )
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w{0,60}\.){0,12}[A-Z_]\w{0,80}(?:: .*|\s{0,8})$")
+_UNCAUGHT = re.compile(r"[\w.]{0,120}(?:Error|Exception): ")
 _LAUNCHERS = re.compile(
     r"ChildFailedError|CalledProcessError|SignalException|ProcessExitedException|ProcessRaisedException|RayTaskError"
     r"|ActorDiedError|SystemExit|_?queue\.Empty|^Empty\b|CancelledError|EngineDeadError"
@@ -37,6 +38,7 @@ _EVALUATION = re.compile(
     r"^_?(?:evaluate\w*|evaluation\w*|validate\w*|validation\w*|eval|eval_\w+|run_eval\w*|test_step|predict\w*|prediction\w*"
     r"|log_validation|generate|model_eval)$"
 )
+_CAPTURE = re.compile(r"^_?(?:capture\w*|cuda_?graph\w*|graph_capture)$")
 _ECHO = re.compile(
     r"""^\s{0,20}(?:--)?[a-z_][a-z0-9_.\-]{0,60}\s{0,8}[:=]\s{0,4}[\[{"']"""
     r"""|^Namespace\(|^\s{0,8}\[?'[^']{0,80}python[^']{0,20}', '"""
@@ -124,7 +126,7 @@ def _fold_line(
     found = library.match(text, state.recent) if library is not None and not _ECHO.search(text) else []
     for signature in found:
         _take_signature(state, signature, number, writer, text, at)
-    if _trace(state, number, text):
+    if _trace(state, number, text, any(signature.role == "fallout" for signature in found)):
         state.last_line = (number, text[:MAX_LINE_CHARS])
     elif moved or (
         not any(signature.role in ("root", "hint", "handled") for signature in found)
@@ -202,7 +204,7 @@ def progressed(state: State, at: float) -> None:
         known = {hit.id for hit in survived}
         state.past = [*(hit for hit in state.past if hit.id not in known), *survived][-MAX_PAST_HITS:]
         state.open = []
-    state.trace.first = state.trace.last = None
+    state.trace.first = state.trace.last = state.trace.stray = None
     state.trace.launcher = False
 
 
@@ -240,6 +242,7 @@ def _take_signature(
         last_order=state.order,
         traceback=state.trace.open or _looks_uncaught(text),
         evaluating=state.phase == "evaluating" or any(map(_EVALUATION.match, state.trace.functions)),
+        capturing=any(map(_CAPTURE.match, state.trace.functions)),
         steps=state.progress_events,
         figures=figures,
     )
@@ -258,11 +261,11 @@ def _shape(prefix: str) -> str:
 
 
 def _looks_uncaught(text: str) -> bool:
-    return bool(re.match(r"^[\w.]{0,120}(?:Error|Exception): ", text))
+    return (": " in text[:160]) and _UNCAUGHT.match(text) is not None
 
 
-def _trace(state: State, number: int | None, text: str) -> bool:
-    """Follow a traceback; True where the line belongs to one."""
+def _trace(state: State, number: int | None, text: str, fallout: bool) -> bool:
+    """Follow a traceback; True where the line belongs to one. `fallout`: the line only follows another failure."""
     trace = state.trace
     if "Traceback" in text and (head := _TRACEBACK.search(text)) is not None:
         trace.open = True
@@ -277,6 +280,8 @@ def _trace(state: State, number: int | None, text: str) -> bool:
         trace.functions = [*trace.functions, (frame["function"] or frame["boxed"] or "")[:40]][-24:]
         return True
     if not trace.open:
+        if trace.stray is None and not fallout and _looks_uncaught(text) and not _LAUNCHERS.search(text):
+            trace.stray = (number, short(text))
         return False
     if text[:1].isspace() or text[:1] in "│❱╰╭^~":
         return True
@@ -287,7 +292,7 @@ def _trace(state: State, number: int | None, text: str) -> bool:
     trace.open = False
     trace.exceptions += 1
     entry = (number, short(text))
-    if _LAUNCHERS.search(text):
+    if fallout or _LAUNCHERS.search(text):
         trace.launcher = True
     elif trace.first is None:
         trace.first = entry
@@ -310,7 +315,7 @@ def _notes(state: State, text: str) -> None:
         state.counts["training-begins"] = state.counts.get("training-begins", 0) + 1
     if "ttempt" in text and _BANNER.search(text):
         state.open, state.past = [], []
-        state.trace.first = state.trace.last = None
+        state.trace.first = state.trace.last = state.trace.stray = None
     if "pid" in text and len(state.pids) < 64:
         for match in _PID.finditer(text):
             pid = int(match["pid"])

@@ -77,6 +77,8 @@ def kind_of_oom(hit: Hit, state: State, sensors: Sensors) -> Kind:
     allocated, pools = figures.get("allocated_bytes"), figures.get("pool_bytes")
     if pools and allocated and pools > POOL_SHARE * allocated:
         return Kind("gpu_oom_graph", f"{in_words(pools)} lie in private pools of CUDA graphs.", tuple(out))
+    if hit.capturing:
+        return Kind("gpu_oom_graph", "it happened while a CUDA graph was captured.", tuple(out))
     if hit.evaluating:
         return Kind("gpu_oom_eval", "it happened in evaluation, training did not run out.", tuple(out))
     if asked and total and hit.steps and asked > LATE_SHARE * total and steps_made(state) >= LATE_STEPS:

@@ -24,6 +24,8 @@ def answer_of(hit: Hit, view: View) -> Answer:
         return _no_space(hit, view)
     if hit.cause == "driver_unavailable" and view.sensors.mismatch:
         return _plain(hit, "driver_mismatch", also=sensor(view.seen.blind["gpu"]))
+    if hit.id == "io" and (space := view.hit("no-space")) is not None and space.order - hit.order <= FRAMES_BEFORE:
+        return _no_space(space, view)
     if hit.id == "io" and "few-bytes-left" in view.state.counts:
         return _plain(hit, "disk_full", "the log itself says how little is left.")
     return _plain(hit)

@@ -35,6 +35,8 @@ class Hit:
     """An exception ended here: nobody caught it before it was printed."""
     evaluating: bool = False
     """Frames or the phase say that evaluation was at work."""
+    capturing: bool = False
+    """Frames say that a graph was being captured."""
     steps: int = 0
     """How many progress events came before it."""
     figures: dict[str, float] = field(default_factory=dict)
@@ -89,6 +91,8 @@ class Trace:
     launcher: bool = False
     """A launcher's own exception was seen since the last progress."""
     exceptions: int = 0
+    stray: tuple[int | None, str] | None = None
+    """The first line since the last progress that has an exception's form and belongs to no traceback."""
     prefix: str = ""
     """What stands before each of its lines, every digit as 0."""
 

@@ -9,7 +9,11 @@ import pytest
 from supervisor.diagnosis.offline import diagnose_case
 from supervisor.model.causes import cause
 
-ROWS = tomllib.loads((Path(__file__).parent / "own.toml").read_text("utf-8"))["case"]
+ROWS = [
+    row
+    for path in sorted(Path(__file__).parent.glob("own*.toml"))
+    for row in tomllib.loads(path.read_text("utf-8"))["case"]
+]
 DEVICE_BYTES = 80 << 30
 
 
@@ -29,7 +33,7 @@ def case_of(row: dict[str, Any]) -> dict[str, Any]:
     if "fill" in row:
         used = {"used_bytes": 0, "used_min_bytes": 0, "used_max_bytes": int(row["fill"] * DEVICE_BYTES)}
         seen["gpus"] = [{"index": 0, "total_bytes": DEVICE_BYTES, "own_bytes": 0, **used}]
-    return {"id": row["id"], "seen": seen}
+    return {"id": row["id"], "seen": seen | row.get("seen", {})}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
