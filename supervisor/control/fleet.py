@@ -100,7 +100,10 @@ class Fleet:
     async def preview(self, data: dict[str, Any]) -> Consent:
         """What creating it would mean: the consent. Nothing is created, nothing started."""
         spec, text = await self._submitted(data, must_read=True)
-        facts = self._nodes.link(spec.node, spec.user).facts
+        link = self._nodes.link(spec.node, spec.user)
+        facts, code = link.facts, None
+        with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
+            code = await link.code(spec.workdir)
         # A thread: spelling out the ladder reads the configuration many times, and runs are watched meanwhile.
         return await asyncio.to_thread(
             consent,
@@ -108,6 +111,7 @@ class Fleet:
             shown_node=self._nodes.spec(spec.node).shown + (f" as {spec.user}" if spec.user else ""),
             gpus=tuple(f"{gpu.index}: {gpu.name}" for gpu in facts.gpus) if facts else (),
             file_text=text,
+            code=code,
         )
 
     async def run(self, key: str) -> Run:
