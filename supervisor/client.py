@@ -151,6 +151,14 @@ class Vigil:
         """Takes the hold back."""
         return self._call(key, "release", {"why": why})
 
+    def hold_all(self, node: str | None = None, *, why: str | None = None, until: str | None = None) -> dict[str, Any]:
+        """Only watches all runs of a node, or of all nodes. Answers the node, or the list of holds."""
+        return dict(self._json("POST", _held(node, "hold"), json=_given({"why": why, "until": until})))
+
+    def release_all(self, node: str | None = None, *, why: str | None = None) -> dict[str, Any]:
+        """Takes that back."""
+        return dict(self._json("POST", _held(node, "release"), json=_given({"why": why})))
+
     def promote(self, key: str, cause: str, to: Action) -> Run:
         """Another policy for one cause."""
         return _run_of(self._json("POST", _path(key, ":promote"), json={"cause": cause, "to": to}))
@@ -325,6 +333,10 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _path(key: str, rest: str = "") -> str:
     return f"/api/v1/runs/{_quoted(key)}{rest}"
+
+
+def _held(node: str | None, call: str) -> str:
+    return f"/api/v1/runs:{call}" if node is None else f"/api/v1/nodes/{_quoted(node)}:{call}"
 
 
 def _quoted(part: str) -> str:

@@ -91,6 +91,7 @@ class FakeFleet:
     ready: bool = True
     calls: list[dict[str, Any]] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
+    held: dict[str | None, Hold] = field(default_factory=dict)
 
     def put(self, name: str, **fields: Any) -> Run:
         """A run as if it had been created."""
@@ -204,6 +205,19 @@ class FakeFleet:
 
     async def nodes(self) -> list[NodeView]:
         return [await self.node(name) for name in self.node_specs]
+
+    async def hold(self, node: str | None, hold: Hold) -> None:
+        if node is not None:
+            await self.node(node)
+        self.held[node] = hold.model_copy(update={"scope": "all" if node is None else "node"})
+
+    async def release(self, node: str | None, *, by: str, why: str | None = None) -> None:
+        if node is not None:
+            await self.node(node)
+        self.held.pop(node, None)
+
+    async def holds(self) -> list[tuple[str | None, Hold]]:
+        return list(self.held.items())
 
     async def check_node(self, spec_or_name: NodeSpec | str) -> Sequence[FakeCheckRow]:
         if isinstance(spec_or_name, str):

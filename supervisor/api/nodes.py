@@ -68,8 +68,11 @@ def shown(view: NodeView) -> dict[str, Any]:
     """A node as the API shows it: its spec, and beside it what it said of itself."""
     facts = view.facts.model_dump(mode="json") if view.facts else {}
     seen = {name: facts.get(name, default) for name, default in _UNSEEN.items()}
+    gpus = [gpu | {"claimed_by": view.claimed.get(gpu["uuid"])} for gpu in seen["gpus"]]
+    hold = view.hold.model_dump(mode="json") if view.hold else None
     spec = view.spec.model_dump(mode="json")
-    return spec | {"shown": view.spec.shown, "link": view.link.model_dump(mode="json")} | seen
+    link = view.link.model_dump(mode="json")
+    return spec | {"shown": view.spec.shown, "link": link, "hold": hold} | seen | {"gpus": gpus}
 
 
 def _row(row: CheckRow) -> dict[str, Any]:

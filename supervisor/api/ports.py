@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
-from supervisor.model.run import Attachment, Call, NodeView, Run, RunState
+from supervisor.model.run import Attachment, Call, Hold, NodeView, Run, RunState
 from supervisor.model.spec import Action, Scalar
 from supervisor.store.records import LogRead, TokenInfo
 
@@ -110,6 +110,15 @@ class FleetPort(Protocol):
 
     async def nodes(self) -> list[NodeView]:
         """All of them."""
+
+    async def hold(self, node: str | None, hold: Hold) -> None:
+        """Puts a node (None: everything) on hold; NotFound."""
+
+    async def release(self, node: str | None, *, by: str, why: str | None = None) -> None:
+        """Takes that back; NotFound."""
+
+    async def holds(self) -> list[tuple[str | None, Hold]]:
+        """What is on hold beside single runs."""
 
     async def check_node(self, spec_or_name: NodeSpec | str) -> Sequence[CheckRow]:
         """What is there and what is missing."""

@@ -1,6 +1,5 @@
-"""What a person asks of a run: start, stop, restart, hold, release, promote, rm."""
+"""What a person asks of a run: start, stop, restart, promote, rm."""
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 import typer
@@ -9,11 +8,9 @@ from rich.text import Text
 from supervisor.cli.output import Json, is_terminal, out, print_json, say, state_text
 from supervisor.cli.specfile import key_values
 from supervisor.client import Vigil
-from supervisor.model.errors import InvalidInput
 from supervisor.model.run import Run
 
 RunKey = Annotated[str, typer.Argument(metavar="RUN", help="Name or id.")]
-_A_TIME = "2026-12-31T18:00:00+01:00"
 Why = Annotated[str | None, typer.Option("--message", "-m", metavar="WHY", help="Stands in the run's history.")]
 
 
@@ -22,8 +19,6 @@ def add_to(app: typer.Typer) -> None:
     app.command()(start)
     app.command()(stop)
     app.command()(restart)
-    app.command()(hold)
-    app.command()(release)
     app.command()(promote)
     app.command("rm")(remove)
 
@@ -31,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 def start(run: RunKey, why: Why = None, json: Json = False) -> None:
     """Lets a held, stopped or failed run go on."""
     with Vigil() as vigil:
-        _show(vigil.start(run, why=why), json)
+        show_run(vigil.start(run, why=why), json)
 
 
 def stop(run: RunKey, why: Why = None, json: Json = False) -> None:
@@ -40,7 +35,7 @@ def stop(run: RunKey, why: Why = None, json: Json = False) -> None:
     The spec's signal goes first, so that the program may write a checkpoint.
     """
     with Vigil() as vigil:
-        _show(vigil.stop(run, why=why), json)
+        show_run(vigil.stop(run, why=why), json)
 
 
 def restart(
@@ -56,28 +51,7 @@ def restart(
     """Ends the attempt and launches the next, with changes by hand."""
     at: Literal["now", "checkpoint"] = "checkpoint" if at_checkpoint else "now"
     with Vigil() as vigil:
-        _show(vigil.restart(run, set=key_values(settings or []), why=why, at=at), json)
-
-
-def hold(
-    run: RunKey,
-    why: Why = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help=f"Until then, for example {_A_TIME}.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Vigil only watches: it launches and stops nothing."""
-    if until is not None:
-        _must_be_a_time(until)
-    with Vigil() as vigil:
-        _show(vigil.hold(run, why=why, until=until), json)
-
-
-def release(run: RunKey, why: Why = None, json: Json = False) -> None:
-    """Takes the hold back."""
-    with Vigil() as vigil:
-        _show(vigil.release(run, why=why), json)
+        show_run(vigil.restart(run, set=key_values(settings or []), why=why, at=at), json)
 
 
 def promote(
@@ -91,7 +65,7 @@ def promote(
 ) -> None:
     """Sets what Vigil may do about a cause from now on."""
     with Vigil() as vigil:
-        _show(vigil.promote(run, cause, to), json)
+        show_run(vigil.promote(run, cause, to), json)
 
 
 def remove(
@@ -110,21 +84,13 @@ def remove(
         say(f"{gone.name} is forgotten.")
 
 
-def _show(run: Run, as_json: bool) -> None:
+def show_run(run: Run, as_json: bool) -> None:
+    """How it stands now, in one line."""
     if as_json:
         print_json(run.model_dump(mode="json"))
         return
     line = state_text(run.state)
     why = f": {run.reason}" if run.reason else ""
     if run.hold:
-        why = f", on hold by {run.hold.by}: {run.hold.why}"
+        why = f", {run.hold.sentence}"
     out().print(Text(f"{run.name} ").append_text(line).append(why), soft_wrap=True)
-
-
-def _must_be_a_time(text: str) -> None:
-    try:
-        zone = datetime.fromisoformat(text).tzinfo
-    except ValueError:
-        zone = None
-    if zone is None:
-        raise InvalidInput(f"--until {text} is no time with its zone.", remedy=f"Write it like {_A_TIME}.")

@@ -61,7 +61,7 @@ def _standing(run: Run) -> list[Text]:
         lines.append(Text(f"reason  {run.reason}"))
     if run.hold:
         until = f" until {short_time(run.hold.until)}" if run.hold.until else ""
-        lines.append(Text(f"hold    by {run.hold.by}{until}: {run.hold.why}", style="yellow"))
+        lines.append(Text(f"hold    {run.hold.sentence}{until}", style="yellow"))
     if not run.link.ok:
         lines.append(
             Text(f"link    not seen since {short_time(run.link.last_seen)}: {run.link.error or '?'}", style="yellow")

@@ -113,7 +113,9 @@ def _says(run: Run) -> str:
     if not run.link.ok and run.state in LIVING:
         return "node not seen" + (f" since {short_time(run.link.last_seen)}" if run.link.last_seen else "")
     if run.hold:
-        return f"held by {run.hold.by}"
+        return run.hold.sentence
+    if run.state is RunState.PENDING and run.reason:
+        return run.reason
     if run.verdict:
         return run.verdict.cause
     return run.reason or ""

@@ -174,4 +174,16 @@ def _row(node: dict[str, Any]) -> tuple[str | Text, ...]:
     link = node["link"]
     seen = Text("yes", style="green") if link["ok"] else Text("no", style="red")
     says = link["error"] or (f"{len(node['missing'])} missing" if node["missing"] else "")
+    if hold := node.get("hold"):
+        says = f"on hold by {hold['by']}: {hold['why']}"
+    says = "; ".join(part for part in (says, _claims(node["gpus"])) if part)
     return (node["name"][:20], node["shown"][:24], seen, str(len(node["gpus"])), says)
+
+
+def _claims(gpus: list[dict[str, Any]]) -> str:
+    """`vit-l has 0, 1`."""
+    owners: dict[str, list[str]] = {}
+    for gpu in gpus:
+        if gpu.get("claimed_by"):
+            owners.setdefault(gpu["claimed_by"], []).append(str(gpu["index"]))
+    return "; ".join(f"{name} has GPU {', '.join(indices)}" for name, indices in owners.items())

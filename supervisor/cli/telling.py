@@ -47,6 +47,18 @@ def _called(data: Data) -> str:
     return f"{data.get('by')} asked to {call}{f' with {turned}' if turned else ''}{why}"
 
 
+def _what(data: Data) -> str:
+    return {"run": "the run", "all": "everything"}.get(str(data.get("scope")), f"the node {data.get('node')}")
+
+
+def _released(data: Data) -> str:
+    if data.get("expired"):
+        return f"the hold of {_what(data)} is over"
+    return f"the hold of {_what(data)} was taken back by {data.get('by')}" + (
+        f": {data['why']}" if data.get("why") else ""
+    )
+
+
 def _said(key: str) -> Callable[[Data], str]:
     def said(data: Data) -> str:
         inner = data.get(key) or data
@@ -78,6 +90,8 @@ _SENTENCES: Mapping[EventType, Callable[[Data], str]] = {
     EventType.INCIDENT_OPENED: _incident,
     EventType.INCIDENT_ACTED: _incident,
     EventType.INCIDENT_RESOLVED: _incident,
+    EventType.HOLD_SET: lambda data: f"{_what(data)} was put on hold by {data.get('by')}: {data.get('why', '')}",
+    EventType.HOLD_RELEASED: _released,
     EventType.NODE_ADDED: lambda data: f"{data.get('name')} ({data.get('shown', '')}) was added by {data.get('by')}",
     EventType.NODE_REMOVED: lambda data: f"{data.get('name')} was removed by {data.get('by')}",
     EventType.DAEMON_STARTED: lambda data: f"version {data.get('version')}, process {data.get('pid')}",

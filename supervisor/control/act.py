@@ -32,12 +32,12 @@ async def configuration_text(link: Link, spec: Spec) -> str | None:
 
 
 async def launch(
-    link: Link, run_id: str, token: int, spec: Spec, attempt: Attempt, facts: Facts
+    link: Link, run_id: str, token: int, spec: Spec, attempt: Attempt, facts: Facts, *, claims: tuple[str, ...] = ()
 ) -> tuple[LaunchReply, Resolved]:
     """Starts the attempt, once however often it is asked: the node's fence answers `already`.
 
-    The claim goes first, so that no older owner can start or stop anything from here on. InvalidInput where the spec
-    names devices that the node does not have.
+    The token goes first, so that no older owner can start or stop anything from here on. `claims`: the devices that
+    are the run's. InvalidInput where the spec names devices that the node does not have.
     """
     resolved = await asyncio.to_thread(
         resolve,
@@ -48,7 +48,8 @@ async def launch(
         attempt_no=attempt.no,
     )
     await link.claim(run_id, token)
-    args = launch_args(run_id, token, spec, attempt.no, resolved, await _visible_gpus(link, spec))
+    gpus = list(claims) if claims else await visible_gpus(link, spec)
+    args = launch_args(run_id, token, spec, attempt.no, resolved, gpus)
     return await link.launch(args, resolved.config_text or b""), resolved
 
 
@@ -120,14 +121,14 @@ def launched(attempt: Attempt, facts: Facts, reply: LaunchReply, resolved: Resol
     )
 
 
-async def _visible_gpus(link: Link, spec: Spec) -> list[str] | None:
+async def visible_gpus(link: Link, spec: Spec) -> list[str] | None:
     """UUIDs for CUDA_VISIBLE_DEVICES; None leaves the variable alone: the node has no devices, or never told."""
     known = _by_index(link.facts)
-    if spec.gpus == "all":
-        return [known[index] for index in sorted(known)] or None
-    if not set(spec.gpus) <= set(known):
+    if not known if spec.gpus == "all" else not set(spec.gpus) <= set(known):
         # The driver may not have answered when the link came up.
         known = _by_index(await link.hello())
+    if spec.gpus == "all":
+        return [known[index] for index in sorted(known)] or None
     missing = [str(index) for index in spec.gpus if index not in known]
     if missing:
         raise InvalidInput(

@@ -39,8 +39,13 @@ def asked_plan(record: RunRecord, request: Request) -> Restart:
     return plan.model_copy(update={"overrides": {**plan.overrides, **request.overrides}})
 
 
-def planned(record: RunRecord, plan: Restart, config_text: str | None, now: datetime) -> Written:
-    """The next attempt's row, before its launch. InvalidInput where its configuration cannot be rendered."""
+def planned(
+    record: RunRecord, plan: Restart, config_text: str | None, now: datetime, *, takes: tuple[str, ...] | None = None
+) -> Written:
+    """The next attempt's row, before its launch, and with it the devices that it takes.
+
+    InvalidInput where its configuration cannot be rendered.
+    """
     number = max((attempt.no for attempt in record.run.attempts), default=0) + 1
     resolved = resolve(
         record.spec, plan.overrides, file_text=config_text, checkpoint=plan.checkpoint, attempt_no=number
@@ -69,7 +74,7 @@ def planned(record: RunRecord, plan: Restart, config_text: str | None, now: date
     row = with_facts(AttemptRecord(attempt=attempt), facts)
     state = RunState.RESTARTING if record.run.attempts else RunState.LAUNCHING
     after = replace(moved(with_attempt(record, row), state, None, now), request=None)
-    return written(record, after, now, row)
+    return replace(written(record, after, now, row), takes=takes)
 
 
 def started(
@@ -128,14 +133,21 @@ def failed(record: RunRecord, why: str, now: datetime) -> Written:
 
 
 def never_started(record: RunRecord, last: AttemptRecord, why: str, now: datetime) -> Written:
-    """The attempt's row stands, but the node never started it and never will."""
+    """The attempt's row stands, but the node never started it and never will.
+
+    What a person has asked for since then stands too: the next attempt is theirs.
+    """
     attempt = last.attempt.model_copy(update={"state": "ended", "ended_at": now})
     row = replace(last, attempt=attempt, ended=True)
-    stopped_ = record.run.desired == "stopped"
-    state = RunState.STOPPED if stopped_ else RunState.FAILED
-    after = moved(with_attempt(record, row), state, None if stopped_ else why, now)
     event = NewEvent(type=EventType.ATTEMPT_ENDED, at=now, attempt=attempt.no, data={"started": False, "why": why})
-    return written(record, replace(after, request=None), now, row, events=(event,))
+    ended = with_attempt(record, row)
+    if record.run.desired == "stopped":
+        after = replace(moved(ended, RunState.STOPPED, None, now), request=None)
+    elif record.request is not None:
+        after = moved(ended, RunState.RESTARTING, record.request.why, now)
+    else:
+        after = moved(ended, RunState.FAILED, why, now)
+    return written(record, after, now, row, events=(event,))
 
 
 def stopped(record: RunRecord, now: datetime) -> Written:
@@ -153,7 +165,8 @@ def reasoned(record: RunRecord, why: str, now: datetime) -> Written:
 
 def released(record: RunRecord, now: datetime) -> Written:
     """The hold's time is over."""
-    return written(record, moved(record, record.run.state, record.run.reason, now, hold=None), now)
+    event = NewEvent(type=EventType.HOLD_RELEASED, at=now, data={"scope": "run", "by": None, "expired": True})
+    return written(record, moved(record, record.run.state, record.run.reason, now, hold=None), now, events=(event,))
 
 
 def _again(record: RunRecord, why: str) -> Restart:

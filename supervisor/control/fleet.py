@@ -10,19 +10,18 @@ from typing import Any, Literal
 import structlog
 
 from supervisor.control import act, attaching
+from supervisor.control.fleet_nodes import FleetNodes
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.reaper import Reaper
 from supervisor.control.submitted import submitted
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
-from supervisor.model.errors import CallRefused, Conflict, NodeUnfit, NodeUnreachable, NotFound
-from supervisor.model.node import NodeSpec
+from supervisor.model.errors import CallRefused, NodeUnfit, NodeUnreachable, NotFound
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec, unsupported
-from supervisor.model.run import ENDED, Attachment, Call, Hold, NodeView, Run, RunState
+from supervisor.model.run import ENDED, Attachment, Call, Hold, Run, RunState
 from supervisor.model.settings import Settings
 from supervisor.model.spec import Action, Scalar, Spec
-from supervisor.node import check, host_key
 from supervisor.node.link import Link, LinkOptions
 from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
@@ -42,7 +41,7 @@ class _Watched:
     task: asyncio.Task[None]
 
 
-class Fleet:
+class Fleet(FleetNodes):
     """Runs, their watches, and the nodes they live on."""
 
     def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
@@ -100,6 +99,7 @@ class Fleet:
     async def preview(self, data: dict[str, Any]) -> Consent:
         """What creating it would mean: the consent. Nothing is created, nothing started."""
         spec, text = await self._submitted(data, must_read=True)
+        await self.store.check_after(spec)
         link = self._nodes.link(spec.node, spec.user)
         facts, code = link.facts, None
         with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
@@ -162,6 +162,7 @@ class Fleet:
                     reason=KEEP if state in (KEEP, record.run.state) else None,
                 )
         self._watch(record.run).wake()
+        self._wake_waiting()
         return self._seen(record.run)
 
     async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
@@ -186,46 +187,6 @@ class Fleet:
         record, link = await self._attempt(key)
         spec = self._nodes.spec(*_place(record.run))
         return await attaching.attach(link, spec, record, write=write, attempt=attempt, term=term)
-
-    # --- nodes ----------------------------------------------------------------------------------------------------
-
-    async def add_node(self, spec: NodeSpec, *, by: str) -> NodeView:
-        """A new node; Conflict where the name is taken. Whether it can be reached shows in its link."""
-        if spec.name == LOCAL.name:
-            raise Conflict("`local` is this machine and always there.", remedy="Choose another name.")
-        await self.store.add_node(spec, by=by, now=self._now())
-        await self._nodes.open(spec)
-        return self._nodes.view(spec.name)
-
-    async def remove_node(self, name: str, *, by: str) -> None:
-        """Forgets a node; Conflict while runs live on it."""
-        if name == LOCAL.name:
-            raise Conflict("`local` is this machine and always there.")
-        self._nodes.link(name)
-        await self.store.remove_node(name, by=by, now=self._now())
-        await self._nodes.drop(name)
-
-    async def node(self, name: str) -> NodeView:
-        """By name; NotFound names the nearest."""
-        return self._nodes.view(name)
-
-    async def nodes(self) -> list[NodeView]:
-        """All of them, `local` first."""
-        return [self._nodes.view(name) for name in self._nodes.names()]
-
-    async def check_node(self, spec_or_name: NodeSpec | str) -> list[check.CheckRow]:
-        """What is there and what is missing, with the command that mends it."""
-        if not isinstance(spec_or_name, str):
-            return await check.check(spec_or_name, self._nodes.options)
-        rows = await check.check(self._nodes.spec(spec_or_name), self._nodes.options)
-        link = self._nodes.link(spec_or_name)
-        if all(row.ok for row in rows) and not link.state.ok:
-            link.retry()  # the cause is mended: no need to wait for the back-off's end
-        return rows
-
-    async def host_key(self, spec: NodeSpec) -> host_key.HostKey:
-        """The key that the node's sshd shows, for a person to compare and pin."""
-        return await host_key.host_key(spec, self._nodes.options)
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -268,6 +229,7 @@ class Fleet:
         await self.store.delete_run(record.run.id, by=by, now=self._now())
         if watched := self._watched.pop(record.run.id, None):
             watched.task.cancel()
+        self._wake_waiting()
         try:
             await self._nodes.link(*_place(record.run)).forget(record.run.id)
         except (NodeUnreachable, CallRefused, NotFound) as error:
@@ -289,10 +251,11 @@ class Fleet:
             run_url=self._run_url,
             on_ended=lambda: self._reaper.wish(*_place(run)),
             now=self._now,
+            facts_of_node=self._nodes.seen_facts,
         )
         watch = Watch(run.id, around)
         task = asyncio.create_task(watch.run(), name=f"watch {run.name}")
-        task.add_done_callback(_said_if_broken)
+        task.add_done_callback(self._ended)
         self._watched[run.id] = _Watched(watch, task)
         self._place_of[run.id] = _place(run)
         return watch
@@ -307,7 +270,12 @@ class Fleet:
                 _log.exception("fleet.tick_failed")
 
     async def _tick(self) -> None:
-        """Every run that needs a watch has one; a watch that broke is replaced."""
+        """Every run that needs a watch has one; a watch that broke is replaced; what is over is released."""
+        held = await self.store.holds()
+        if over := held.ended(self._now()):
+            await self.store.release_ended(self._now())
+            for node, _ in over:
+                self._wake(node)
         for run_id in await self.store.living_runs():
             watched = self._watched.get(run_id)
             if watched is None or watched.task.done():
@@ -320,12 +288,30 @@ class Fleet:
         await self._nodes.rest({self._place_of[run_id] for run_id in self._watched})
         self._last_tick = self._now()
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A run needs nobody any more: what waits for its devices, or for its end, may start."""
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("watch.broken", watch=task.get_name(), exc_info=error)
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        for watched in self._watched.values():
+            if watched.watch.waits:
+                watched.watch.wake()
+
     def _node_is_back(self, name: str) -> None:
         self._reaper.wish(name, None)
-        for run_id, (node, user) in self._place_of.items():
-            if node == name and (watched := self._watched.get(run_id)):
+        for node, user in self._wake(name):
+            self._reaper.wish(node, user)
+
+    def _wake(self, node: str | None) -> list[tuple[str, str | None]]:
+        """Whoever watches a run of that node (None: any run) looks at once; the places of those runs."""
+        woken: list[tuple[str, str | None]] = []
+        for run_id, place in self._place_of.items():
+            if node in (None, place[0]) and (watched := self._watched.get(run_id)):
                 watched.watch.wake()
-                self._reaper.wish(node, user)
+                woken.append(place)
+        return woken
 
     def _run_url(self, run: Run) -> str:
         return f"{self._settings.url}/#/runs/{run.id}"
@@ -348,8 +334,3 @@ def _asked_state(record: RunRecord, request: Request) -> RunState | Keep:
             return RunState.RESTARTING if request.at == "now" else KEEP
         case _:
             return RunState.PENDING
-
-
-def _said_if_broken(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()):
-        _log.error("watch.broken", watch=task.get_name(), exc_info=error)

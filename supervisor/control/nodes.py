@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import structlog
 
 from supervisor.model.errors import Conflict, NotFound
-from supervisor.model.node import LinkState, NodeSpec
+from supervisor.model.node import LinkState, NodeFacts, NodeSpec
 from supervisor.model.reading import nearest
 from supervisor.model.run import LinkView, NodeView
 from supervisor.node.check import CLOCK_S
@@ -112,6 +112,11 @@ class Nodes:
         """The node as the API shows it."""
         self.link(name)
         return NodeView(spec=self._specs[name], link=self.state(name), facts=self._links[name].facts)
+
+    def seen_facts(self, name: str) -> NodeFacts | None:
+        """What the node said of itself; None while it is not seen, or not known any more."""
+        link = self._links.get(name)
+        return link.facts if link is not None and link.state.ok else None
 
     def names(self) -> list[str]:
         """All nodes, `local` first."""

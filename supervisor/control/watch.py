@@ -7,15 +7,15 @@ signal, and the log's bytes in the same transaction as the cursor.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
 
 from supervisor.alerts.incident import step
-from supervisor.control import act, between, link_events, refold, stopping
+from supervisor.control import act, admission, between, link_events, refold, stopping
 from supervisor.control.check import adopted, checked
-from supervisor.control.written import Written, facts_of, last_of
+from supervisor.control.written import Written, facts_of, last_of, stored
 from supervisor.model.code import Code
 from supervisor.model.decision import Restart, Wait
 from supervisor.model.errors import (
@@ -30,6 +30,7 @@ from supervisor.model.errors import (
 )
 from supervisor.model.event import EventType
 from supervisor.model.incident import Incident
+from supervisor.model.node import NodeFacts
 from supervisor.model.observation import Observation
 from supervisor.model.run import ENDED, Run
 from supervisor.node.link import Link
@@ -46,6 +47,8 @@ BUSY_AGAIN_S = 1.0
 """The store cannot be written: the same bytes are fetched again so soon; the cursor has not moved."""
 
 
+CLAIMED_AGAIN_S = 5.0
+"""Devices may be free again: looked so often, and whenever a run has ended."""
 HELD_AGAIN_S = 60.0
 """A hold is looked at so often, should a wake-up have gone astray."""
 
@@ -60,6 +63,8 @@ class Surroundings:
     on_ended: Callable[[], None] = lambda: None
     """Called when an attempt's end was written."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    facts_of_node: Callable[[str], NodeFacts | None] = lambda _: None
+    """What a node has said of itself; None while it is not seen."""
 
 
 class Watch:
@@ -79,6 +84,8 @@ class Watch:
         """An attempt lived when this watch began; whether it still does the first check shows."""
         self._claimed_token = -1
         self._behind = True
+        self.waits = False
+        """It could not start because of other runs."""
 
     def wake(self) -> None:
         """Something was asked of the run, or its node came back: look at once."""
@@ -140,7 +147,7 @@ class Watch:
         record = self._record = self._record or await self._load()
         now = self._around.now()
         if record.run.hold and record.run.hold.until and record.run.hold.until <= now:
-            return await self._apply(between.released(record, now))
+            return await self._release(record, now)
         last = last_of(record)
         if last is None or last.ended:
             return await self._between(record)
@@ -183,7 +190,7 @@ class Watch:
             return await self._apply(between.stopped(record, now))
         if hold := record.run.hold:
             left_s = (hold.until - now).total_seconds() if hold.until else HELD_AGAIN_S
-            return await self._wait_because(record, f"on hold by {hold.by}: {hold.why}", min(left_s, HELD_AGAIN_S))
+            return await self._wait_because(record, hold.sentence, min(left_s, HELD_AGAIN_S))
         plan = between.next_plan(record, now, code_now=await self._code_now(record))
         if isinstance(plan, Restart) and plan.not_before and plan.not_before > now:
             why = f"back-off until {plan.not_before:%H:%M:%S} UTC. {plan.sentence}"
@@ -194,8 +201,12 @@ class Watch:
         if not isinstance(plan, Restart):
             return await self._apply(between.settled(record, plan, now))
         try:
+            entry = await admission.ask(self._around.store, self._around.link, record, self._around.facts_of_node)
+            self.waits = entry.why_not is not None
+            if entry.why_not is not None:
+                return await self._wait_because(record, entry.why_not, CLAIMED_AGAIN_S)
             text = await act.configuration_text(self._around.link, record.spec)
-            change = await asyncio.to_thread(between.planned, record, plan, text, now)
+            change = await asyncio.to_thread(between.planned, record, plan, text, now, takes=entry.takes)
         except (CallRefused, NotFound, InvalidInput) as error:
             return await self._apply(between.failed(record, f"Not launched: {error}", now))
         return await self._apply(change)
@@ -210,7 +221,9 @@ class Watch:
         """The attempt's row is written; start it, or find it started."""
         around, facts = self._around, facts_of(last)
         try:
-            reply, resolved = await act.launch(around.link, self.run_id, record.token, record.spec, last.attempt, facts)
+            reply, resolved = await act.launch(
+                around.link, self.run_id, record.token, record.spec, last.attempt, facts, claims=record.run.claims
+            )
         except (NodeUnfit, NotFound, InvalidInput) as error:
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
         self._claimed_token = record.token
@@ -221,6 +234,14 @@ class Watch:
         now = around.now()
         attempt = act.launched(last.attempt, facts, reply, resolved, now)
         return await self._apply(between.started(record, last, facts, reply, resolved, attempt, now))
+
+    async def _release(self, record: RunRecord, now: datetime) -> float | None:
+        """A hold's time is over: this run's, its node's, or everybody's."""
+        if record.run.hold is not None and record.run.hold.scope != "run":
+            await self._around.store.release_ended(now)
+            self._record = None
+            return 0.0
+        return await self._apply(between.released(record, now))
 
     async def _give_up_launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """A stop came before the launch was confirmed: the node's tombstone makes sure that it never runs later."""
@@ -327,6 +348,7 @@ class Watch:
                 token=done.before.token,
                 request=done.after.request,
                 blind_since=done.after.blind_since,
+                takes=done.takes,
                 attempts=done.attempts,
                 log=done.log,
                 series=done.series,
@@ -335,7 +357,7 @@ class Watch:
                 messages=incidents.messages,
             )
         )
-        self._record = replace(done.after, run=done.after.run.model_copy(update={"version": version}))
+        self._record = stored(done, version)
         changed = {incident.fingerprint: incident for incident in (*self._incidents, *incidents.incidents)}
         self._incidents = tuple(incident for incident in changed.values() if incident.state != "resolved")
         if any(event.type is EventType.ATTEMPT_ENDED for event in done.events):
@@ -345,6 +367,7 @@ class Watch:
     async def _wait_because(self, record: RunRecord, why: str, again_s: float) -> float:
         if record.run.reason != why:
             await self._apply(between.reasoned(record, why, self._around.now()))
+        self._record = None  # whatever is waited for, people and other runs may have moved on meanwhile
         return again_s
 
     async def _say(self, why: str) -> None:

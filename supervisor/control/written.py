@@ -8,7 +8,7 @@ from supervisor.control.facts import Facts
 from supervisor.model.decision import Decision, Finish, HoldRun, Restart, Wait
 from supervisor.model.event import EventType
 from supervisor.model.observation import Slice
-from supervisor.model.run import RunState
+from supervisor.model.run import GONE, RunState
 from supervisor.store.records import AttemptRecord, NewEvent, RunRecord, SeriesPoint
 
 
@@ -20,6 +20,8 @@ class Written:
     after: RunRecord
     attempts: tuple[AttemptRecord, ...] = ()
     """Rows of attempts that changed."""
+    takes: tuple[str, ...] | None = None
+    """The devices that the run has from this write on; it waits for no other run any more. None: as it was."""
     log: tuple[int, Slice] | None = None
     series: tuple[SeriesPoint, ...] = ()
     events: tuple[NewEvent, ...] = ()
@@ -84,3 +86,11 @@ def written(
 def last_of(record: RunRecord) -> AttemptRecord | None:
     """The newest attempt's row."""
     return record.records[max(record.records)] if record.records else None
+
+
+def stored(done: Written, version: int) -> RunRecord:
+    """What stands in the store after this write: with its end for good a run has let its devices go."""
+    run = done.after.run
+    claims = () if run.state in GONE else run.claims if done.takes is None else done.takes
+    awaited = done.after.after if done.takes is None else None
+    return replace(done.after, run=run.model_copy(update={"version": version, "claims": claims}), after=awaited)

@@ -26,6 +26,8 @@ class EventType(StrEnum):
     INCIDENT_OPENED = "incident.opened"
     INCIDENT_ACTED = "incident.acted"
     INCIDENT_RESOLVED = "incident.resolved"
+    HOLD_SET = "hold.set"
+    HOLD_RELEASED = "hold.released"
     NODE_ADDED = "node.added"
     NODE_REMOVED = "node.removed"
     DAEMON_STARTED = "daemon.started"

@@ -31,6 +31,10 @@ LIVING = frozenset({RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING, R
 ENDED = frozenset({RunState.STOPPED, RunState.HELD, RunState.FINISHED, RunState.FAILED})
 """States in which no attempt lives and none will be launched without a person."""
 
+GONE = ENDED - {RunState.HELD}
+"""States of a run that has ended for good: it has let its devices go, and who waits for its end may start. A held run
+waits for a person, and keeps what it needs to go on."""
+
 Call = Literal["start", "stop", "restart", "hold", "release", "delete"]
 ALLOWED: Mapping[Call, frozenset[RunState]] = {
     "start": frozenset({RunState.HELD, RunState.STOPPED, RunState.FAILED}),
@@ -53,6 +57,14 @@ class Hold(Noun):
     by: str
     why: str
     until: Moment | None = None
+    scope: Literal["run", "node", "all"] = "run"
+    """What was put on hold: this run, its node, or everything."""
+
+    @property
+    def sentence(self) -> str:
+        """Who holds what and why, for a person."""
+        what = {"run": "on hold", "node": "its node is on hold", "all": "everything is on hold"}[self.scope]
+        return f"{what} by {self.by}: {self.why}"
 
 
 class Exit(Noun):
@@ -168,6 +180,10 @@ class NodeView(Noun):
     link: LinkView
     facts: NodeFacts | None = None
     """None: it has never answered."""
+    claimed: dict[str, str] = {}
+    """A device's UUID to the name of the run that has it."""
+    hold: Hold | None = None
+    """The node itself, or everything, is on hold."""
 
 
 class Run(Noun):
@@ -185,6 +201,8 @@ class Run(Noun):
     progress: Progress = Progress()
     attempts: tuple[Attempt, ...] = ()
     restarts: int = 0
+    claims: tuple[str, ...] = ()
+    """UUIDs of the devices that are this run's until it has ended for good."""
     created_at: Moment
     updated_at: Moment
     spec: dict[str, Any] = {}

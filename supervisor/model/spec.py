@@ -259,7 +259,6 @@ class Spec(Noun):
 NOT_YET: dict[str, str] = {
     "secrets": "put the value into a file of the node and read it in `setup`",
     "env_file": "read the file in `setup`: set -a; source FILE; set +a",
-    "after": "start the run when the other has ended: vigil wait OTHER --until ended && vigil run -f SPEC",
     "preflight": "put the check at the head of `setup`",
     "logs": "let the program print to its terminal as well",
     "stop.clean": "remove them at the head of `setup`: rm -f PATTERN",

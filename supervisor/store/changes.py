@@ -4,15 +4,16 @@ from sqlalchemy import Connection
 
 from supervisor.model.errors import NotFound
 from supervisor.model.incident import Incident
-from supervisor.store import events, incidents, log, outbox, runs, series
+from supervisor.store import claims, events, incidents, log, outbox, runs, series
 from supervisor.store.records import Change, LogHole
 
 
 def apply(connection: Connection, change: Change, fresh_series: frozenset[int]) -> int:
     """Writes all of `change`, guarded by version and token; the new version.
 
-    Stale where the run has moved on; LogHole where the log does not join on, or where an attempt's record claims
-    another cursor than the log has: the detectors' state, the cursor and the log must speak of the same bytes.
+    Stale where the run has moved on, or another one has claimed a device that this one takes; LogHole where the log
+    does not join on, or where an attempt's record claims another cursor than the log has: the detectors' state, the
+    cursor and the log must speak of the same bytes.
     `fresh_series`: keys of series whose names are perhaps not stored yet.
     """
     run_id = change.run.id
@@ -24,6 +25,8 @@ def apply(connection: Connection, change: Change, fresh_series: frozenset[int]) 
         request=change.request,
         blind_since=change.blind_since,
     )
+    if change.takes is not None:
+        claims.take(connection, run_id, change.takes)
     _put_attempts(connection, change)
     series.append(connection, run_id, change.series, fresh_series)
     events.append(connection, run_id, change.events)

@@ -9,7 +9,7 @@ from supervisor.model.event import EventType
 from supervisor.model.node import NodeSpec
 from supervisor.model.reading import nearest
 from supervisor.model.run import ENDED
-from supervisor.store import events
+from supervisor.store import events, holds
 from supervisor.store.records import NewEvent
 from supervisor.store.rows import noun_text, to_ms
 from supervisor.store.tables import node as nodes
@@ -54,6 +54,7 @@ def remove(connection: Connection, name: str, by: str, now: datetime) -> None:
             remedy="Stop them first; Vigil would lose sight of them.",
         )
     connection.execute(delete(nodes).where(nodes.c.name == name))
+    holds.forget(connection, name)
     events.append(connection, None, (NewEvent(type=EventType.NODE_REMOVED, at=now, data={"name": name, "by": by}),))
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from supervisor.model.claim import Contender
 from supervisor.model.errors import Conflict
 from supervisor.model.event import EventType
 from supervisor.model.incident import Incident, Message
@@ -75,6 +76,19 @@ class RunRecord:
     records: dict[int, AttemptRecord] = field(default_factory=dict)
     """Attempt number to record, all attempts."""
     blind_since: datetime | None = None
+    after: str | None = None
+    """Id of the run that must have ended for good before this one's first launch; None: no (or not any more)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A run that has not ended for good, among those that compete for devices."""
+
+    contender: Contender
+    """Without `wants`: which devices those are only the node can tell."""
+    node: str
+    gpus: Literal["all"] | tuple[int, ...]
+    """As the spec says it, of a run that waits; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +123,8 @@ class Change:
     request: Request | None = None
     """What is left of the person's request; None: carried out."""
     blind_since: datetime | None = None
+    takes: tuple[str, ...] | None = None
+    """The run has exactly these devices from this write on, and waits for no other run any more. None: as it was."""
     attempts: tuple[AttemptRecord, ...] = ()
     """Inserted or replaced. `log_cursor` must be the end of the log after `log` was appended."""
     log: tuple[int, Slice] | None = None

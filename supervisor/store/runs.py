@@ -7,13 +7,13 @@ from typing import Any
 import uuid_utils
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
-from supervisor.model.errors import Conflict, NotFound
+from supervisor.model.errors import Conflict, Fault, InvalidInput, NotFound
 from supervisor.model.event import EventType
 from supervisor.model.reading import nearest, parse_spec
-from supervisor.model.run import ALLOWED, ENDED, Attempt, Call, Desired, Hold, LinkView, Run, RunState
+from supervisor.model.run import ALLOWED, ENDED, GONE, Attempt, Call, Desired, Hold, LinkView, Run, RunState
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Progress, Verdict
-from supervisor.store import events
+from supervisor.store import claims, events, holds
 from supervisor.store.records import AttemptRecord, Keep, NewEvent, Request, RunRecord, Stale
 from supervisor.store.rows import from_ms, from_text, noun_text, to_ms, to_text
 from supervisor.store.tables import attempt as attempts
@@ -34,7 +34,11 @@ _UPDATE_RUN = (
         runs.c.id == bindparam("this"), runs.c.version == bindparam("expected"), runs.c.token == bindparam("claimed")
     )
     .values(
-        _bound(runs, "id", "name", "node", "created_ms", "token", "spec", "raw", "idempotency_key", "idempotency_hash")
+        _bound(
+            runs,
+            *("id", "name", "node", "created_ms", "token", "after", "spec", "raw", "idempotency_key"),
+            "idempotency_hash",
+        )
     )
 )
 _UPDATE_ATTEMPT = (
@@ -69,6 +73,7 @@ def create(
             f"A run named {spec.name!r} is {taken.state} already (id {taken.id}).",
             remedy=f"Stop it first (vigil stop {spec.name}), or choose another name.",
         )
+    after = awaited(connection, spec, None)
     run_id = str(uuid_utils.uuid7())
     now_ms = to_ms(now)
     connection.execute(
@@ -87,6 +92,7 @@ def create(
             "token": 0,
             # Whoever made the run asked for its first attempt, and is named in it.
             "request": noun_text(Request(kind="start", by=by, requested_at=now)),
+            "after": after,
             "spec": _spec_text(spec),
             "raw": raw_text,
             "idempotency_key": idempotency_key,
@@ -109,12 +115,18 @@ def load(connection: Connection, key: str) -> RunRecord:
     ).scalar_one_or_none()
     records = [_attempt_record(one, state if one.no == found[-1].no else None) for one in found]
     return RunRecord(
-        run=_run(row, tuple(record.attempt for record in records)),
+        run=_run(
+            row,
+            tuple(record.attempt for record in records),
+            claims.of_runs(connection, [row.id]).get(row.id, ()),
+            holds.read(connection),
+        ),
         spec=Spec.model_validate_json(row.spec),
         token=row.token,
         request=Request.model_validate_json(row.request) if row.request else None,
         records={record.attempt.no: record for record in records},
         blind_since=None if row.blind_since_ms is None else from_ms(row.blind_since_ms),
+        after=row.after,
     )
 
 
@@ -135,7 +147,10 @@ def guarded_update(
     request: Request | None,
     blind_since: datetime | None,
 ) -> int:
-    """Writes the run's own row where version and token still hold; the new version. Stale otherwise."""
+    """Writes the run's own row where version and token still hold; the new version. Stale otherwise.
+
+    Every change of state comes through here: with an end for good the run's devices are free.
+    """
     written = connection.execute(
         _UPDATE_RUN,
         {
@@ -145,7 +160,8 @@ def guarded_update(
             "desired": run.desired,
             "state": run.state.value,
             "reason": run.reason,
-            "hold": noun_text(run.hold),
+            # A hold of the node or of everything is kept where it was put.
+            "hold": noun_text(run.hold) if run.hold and run.hold.scope == "run" else None,
             "verdict": noun_text(run.verdict),
             "progress": noun_text(run.progress),
             "restarts": run.restarts,
@@ -157,6 +173,8 @@ def guarded_update(
     )
     if written.rowcount != 1:
         raise Stale(f"The run {run.name} has moved on since version {expected_version} under token {token}.")
+    if run.state in GONE:
+        claims.let_go(connection, run.id)
     return expected_version + 1
 
 
@@ -195,7 +213,10 @@ def change_spec(connection: Connection, run_id: str, raw: dict[str, Any], *, by:
         request=record.request,
         blind_since=record.blind_since,
     )
-    connection.execute(update(runs).where(runs.c.id == run.id).values(spec=_spec_text(spec), raw=to_text(raw)))
+    values: dict[str, Any] = {"spec": _spec_text(spec), "raw": to_text(raw)}
+    if spec.after != record.spec.after:
+        values["after"] = awaited(connection, spec, run.id)
+    connection.execute(update(runs).where(runs.c.id == run.id).values(values))
     changed = sorted(key for key in {*raw, *run.spec} if raw.get(key) != run.spec.get(key))
     data = {"call": "edit", "by": by, "changed": {key: raw.get(key) for key in changed}}
     events.append(connection, run.id, (NewEvent(type=EventType.RUN_CALLED, at=now, data=data),))
@@ -249,6 +270,19 @@ def request(
     return load(connection, run.id)
 
 
+def awaited(connection: Connection, spec: Spec, run_id: str | None) -> str | None:
+    """The id behind the spec's `after`; InvalidInput where there is no such run, or where it waits for this one."""
+    if spec.after is None:
+        return None
+    try:
+        found = str(_find(connection, spec.after).id)
+    except NotFound as error:
+        fault = Fault(place="after", value=spec.after, detail="names no run", remedy=error.remedy)
+        raise InvalidInput(f"There is no run {spec.after!r} to wait for.", faults=[fault]) from error
+    claims.check_order(connection, run_id, spec.name, found)
+    return found
+
+
 def next_token(connection: Connection, run_id: str) -> int:
     """Raises the claim's token by one."""
     raised = connection.execute(
@@ -276,7 +310,8 @@ def read_runs(connection: Connection, rows: list[Row[Any]]) -> list[Run]:
         select(attempts.c.run, attempts.c.attempt).where(attempts.c.run.in_(found)).order_by(attempts.c.no)
     ):
         found[one.run].append(Attempt.model_validate_json(one.attempt))
-    return [_run(row, tuple(found[row.id])) for row in rows]
+    has, scoped = claims.of_runs(connection, list(found)), holds.read(connection)
+    return [_run(row, tuple(found[row.id]), has.get(row.id, ()), scoped) for row in rows]
 
 
 def _find(connection: Connection, key: str) -> Row[Any]:
@@ -302,7 +337,7 @@ def _spec_text(spec: Spec) -> str:
     return spec.model_dump_json(by_alias=True, exclude_unset=True)
 
 
-def _run(row: Row[Any], found: tuple[Attempt, ...]) -> Run:
+def _run(row: Row[Any], found: tuple[Attempt, ...], has: tuple[str, ...], scoped: holds.Holds) -> Run:
     return Run(
         id=row.id,
         name=row.name,
@@ -310,17 +345,25 @@ def _run(row: Row[Any], found: tuple[Attempt, ...]) -> Run:
         desired=row.desired,
         state=row.state,
         reason=row.reason,
-        hold=Hold.model_validate_json(row.hold) if row.hold else None,
+        hold=_hold(row, scoped),
         link=_NOT_LOADED,
         verdict=Verdict.model_validate_json(row.verdict) if row.verdict else None,
         progress=Progress.model_validate_json(row.progress),
         attempts=found,
         restarts=row.restarts,
+        claims=has,
         created_at=from_ms(row.created_ms),
         updated_at=from_ms(row.updated_ms),
         spec=from_text(row.raw),
         version=row.version,
     )
+
+
+def _hold(row: Row[Any], scoped: holds.Holds) -> Hold | None:
+    """The run's own hold, else its node's, else everybody's. What has finished is beyond any hold."""
+    if row.hold:
+        return Hold.model_validate_json(row.hold)
+    return None if row.state == RunState.FINISHED.value else scoped.on(row.node)
 
 
 def _attempt_record(row: Row[Any], detector_state: bytes | None) -> AttemptRecord:

@@ -21,6 +21,7 @@ from supervisor.model.settings import RetentionSettings
 from supervisor.model.spec import Spec
 from supervisor.store import changes, events, incidents, listing, log, nodes, outbox, retention, runs, series, tokens
 from supervisor.store.engine import migrate, reading_engine, writing_engine
+from supervisor.store.fleetwide import Fleetwide
 from supervisor.store.folder import Folder
 from supervisor.store.records import (
     KEEP,
@@ -42,7 +43,7 @@ Listener = Callable[[frozenset[str]], None]
 _T = TypeVar("_T")
 
 
-class Store:
+class Store(Fleetwide):
     """Everything that outlives the daemon. Writes are guarded and grouped; reads see one moment each.
 
     Every call may raise StoreBusy: the file is locked or its disk is full; nothing was written, later calls try again.
@@ -365,15 +366,9 @@ class Store:
 
     # --- within ---------------------------------------------------------------------------------------------------
 
-    async def _write(
-        self,
-        work: Callable[[Connection], _T],
-        *,
-        urgent: bool = True,
-        durable: bool = True,
-        runs: frozenset[str] = frozenset(),
-    ) -> _T:
-        return await self._writer.write(work, urgent=urgent, durable=durable, runs=runs)
+    async def _write(self, work: Callable[[Connection], _T], **how: Any) -> _T:
+        """`how`: as the writer's `write` takes it."""
+        return await self._writer.write(work, **how)
 
     async def _read(self, query: Callable[[Connection], _T]) -> _T:
         try:

@@ -51,6 +51,7 @@ run = Table(
     Column("token", Integer, nullable=False),
     Column("request", Text),
     Column("blind_since_ms", BigInteger),
+    Column("after", String(64)),
     Column("spec", Text, nullable=False),
     Column("raw", Text, nullable=False),
     Column("idempotency_key", String(255), unique=True),
@@ -59,6 +60,24 @@ run = Table(
     Index("ix_run_name_created_ms", "name", "created_ms"),
     Index("ix_run_state", "state"),
 )
+
+claim = Table(
+    "claim",
+    metadata,
+    Column("gpu", String(128), primary_key=True),
+    _run_key(part_of_key=False),
+    Column("position", Integer, nullable=False),
+    Index("ix_claim_run", "run"),
+)
+"""Devices by UUID. The key makes sure that none has two owners, whatever else goes wrong."""
+
+hold = Table(
+    "hold",
+    metadata,
+    Column("scope", String(80), primary_key=True),
+    Column("hold", Text, nullable=False),
+)
+"""What is on hold beside single runs: `all`, or `node/NAME`."""
 
 attempt = Table(
     "attempt",

@@ -40,7 +40,7 @@ export function callsFor(run) {
   if (["held", "stopped", "failed"].includes(run.state)) calls.push({ call: "start", label: "Start" });
   if (!["finished", "stopped", "failed", "stopping"].includes(run.state)) calls.push({ call: "stop", label: "Stop" });
   if (run.state === "finished") return calls;
-  calls.push(run.hold ? { call: "release", label: "Release" } : { call: "hold", label: "Hold" });
+  calls.push(run.hold && (run.hold.scope ?? "run") === "run" ? { call: "release", label: "Release" } : { call: "hold", label: "Hold" });
   return calls;
 }
 
@@ -51,10 +51,12 @@ function unseen(run) {
   return h("span", { class: "badge warn", title: run.link.error }, icon(ICONS.unseen), words);
 }
 
+const HELD = { node: "its node is on hold", all: "everything is on hold" };
+
 function held(run) {
   if (!run.hold) return null;
   const until = run.hold.until ? [" until ", moment(run.hold.until)] : [];
-  return h("span", { class: "badge warn" }, icon(ICONS.hold), `on hold by ${run.hold.by}`, until, run.hold.why ? `: ${run.hold.why}` : "");
+  return h("span", { class: "badge warn" }, icon(ICONS.hold), `${HELD[run.hold.scope] ?? "on hold"} by ${run.hold.by}`, until, run.hold.why ? `: ${run.hold.why}` : "");
 }
 
 function trouble(run) {

@@ -202,7 +202,12 @@ async def test_what_a_person_may_ask(api, fleet):
         "run": "a",
     }
     answer = await api.post("/api/v1/runs/a:hold", json={"why": "looking", "until": "2026-03-02T00:00:00+02:00"})
-    assert answer.json()["hold"] == {"by": "the admin", "why": "looking", "until": "2026-03-01T22:00:00.000Z"}
+    assert answer.json()["hold"] == {
+        "by": "the admin",
+        "why": "looking",
+        "until": "2026-03-01T22:00:00.000Z",
+        "scope": "run",
+    }
     assert (await api.post("/api/v1/runs/a:release")).json()["hold"] is None
     assert (await api.post("/api/v1/runs/a:promote", json={"cause": "gpu_oom", "to": "alert"})).status_code == 202
     assert (await api.post("/api/v1/runs/a:stop")).json()["state"] == "stopping"

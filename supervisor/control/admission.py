@@ -1,0 +1,54 @@
+"""Whether a run may start now: its devices are free, and nobody was there before it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from supervisor.control.act import visible_gpus
+from supervisor.model.claim import Contender
+from supervisor.model.node import NodeFacts
+from supervisor.node.link import Link
+from supervisor.remedy.claims import why_not
+from supervisor.store.records import RunRecord, Waiting
+from supervisor.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was found."""
+
+    why_not: str | None = None
+    """Why it must wait; None: it may start."""
+    takes: tuple[str, ...] | None = None
+    """The devices that are to be written down as its own with the start; None: it has what it needs."""
+
+
+async def ask(store: Store, link: Link, record: RunRecord, facts_of_node: Callable[[str], NodeFacts | None]) -> Entry:
+    """Asked before every launch. What a run has claimed stays its own over all its attempts, so a restart waits for
+    nobody. The answer may be out of date at once: the store refuses a device that was taken meanwhile.
+
+    `facts_of_node`: what a node has said of itself, None while it is not seen. InvalidInput where the spec names a
+    device that its node does not have, NodeUnreachable where the node must be asked and cannot.
+    """
+    has = record.run.claims
+    if has and not (link.facts and link.facts.gpus):
+        # The driver does not answer at present: what was claimed stays claimed.
+        return Entry()
+    wants = tuple(await visible_gpus(link, record.spec) or ())
+    if record.after is None and set(wants) <= set(has):
+        return Entry(takes=None if wants == has else wants)
+    others = await store.waiting()
+    me = next((each.contender for each in others if each.contender.id == record.run.id), None)
+    if me is None:
+        return Entry(why_not="it is not wanted any more")
+    rivals = [_wanting(each, facts_of_node) for each in others if each.contender.id != me.id]
+    index_of = {gpu.uuid: gpu.index for gpu in link.facts.gpus} if link.facts else {}
+    reason = why_not(me.model_copy(update={"wants": wants, "claims": has}), rivals, index_of)
+    return Entry(why_not=reason, takes=wants)
+
+
+def _wanting(waiting: Waiting, facts_of_node: Callable[[str], NodeFacts | None]) -> Contender:
+    facts = facts_of_node(waiting.node)
+    if facts is None or not waiting.gpus:
+        return waiting.contender
+    chosen = [gpu.uuid for gpu in facts.gpus if waiting.gpus == "all" or gpu.index in waiting.gpus]
+    return waiting.contender.model_copy(update={"wants": tuple(chosen)})
