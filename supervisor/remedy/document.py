@@ -29,6 +29,8 @@ from supervisor.remedy.literal import write_float
 
 Kind = Literal["toml", "yaml", "json"]
 Path = list[str | int]
+BOM = "\ufeff"
+"""Editors of Windows put it first; readers pass over it, parsers do not."""
 MAX_CHARS = {"toml": 256 * 1024, "yaml": 64 * 1024, "json": 256 * 1024}
 """A larger text is used as it is, but not read: YAML takes a second for every 20 KiB, and every turn reads it anew."""
 MAX_DEPTH = 200
@@ -43,6 +45,7 @@ class Document:
 
     kind: Kind
     text: str
+    """As it is written, BOM and line ends included."""
     values: dict[str, Any]
     """What a program reads from it, in plain types; dates as ISO texts."""
     source: str = "the configuration"
@@ -55,7 +58,7 @@ class Document:
                 f"{source} is too large to be turned: above {MAX_CHARS[kind]} characters of {kind.upper()}."
             )
         try:
-            values = _parse(text, kind)
+            values = _parse(text.removeprefix(BOM), kind)
         except (YAMLError, YAMLFutureWarning, tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
             why = " ".join(str(error).split())[:200]
             raise InvalidInput(f"{source} is not valid {kind.upper()}: {why}") from error
@@ -75,11 +78,26 @@ class Document:
             ) from error
         return cls.read(text, kind, source="config.values")
 
+    @property
+    def body(self) -> str:
+        """The text behind the BOM."""
+        return self.text.removeprefix(BOM)
+
     def value(self, path: str) -> Any:
-        """What stands at the dotted `path`; InvalidInput names the nearest key where nothing does."""
+        """What stands at the dotted `path`; InvalidInput names the nearest key where nothing does.
+
+        A number that readers of YAML take differently (`012`) is an InvalidInput, too: nobody knows its half.
+        """
         found: Any = self.values
-        for part in self.locate(path):
+        place = self.locate(path)
+        for part in place:
             found = found[part]
+        if self.kind == "yaml" and type(found) is int and (told := yamlspan.ambiguous(self.body, place)):
+            detail = f"is written {told}, which readers of YAML take for different numbers"
+            raise InvalidInput(
+                f"{self.source}: {path} {detail}.",
+                faults=[Fault(place=f"config.{path}", detail=detail, remedy="write it without the leading zero")],
+            )
         return found
 
     def locate(self, path: str) -> Path:
@@ -109,7 +127,8 @@ class Document:
         wanted = _canonical(_with(self.values, place, value))
         for way in ways:
             try:
-                changed = Document.read(way(self, place, value), self.kind, source=self.source)
+                text = self.text[: len(self.text) - len(self.body)] + way(self, place, value)
+                changed = Document.read(text, self.kind, source=self.source)
             except (InvalidInput, TOMLKitError, YAMLError, TypeError, ValueError, KeyError):
                 continue  # the next way may do
             if _canonical(changed.values) == wanted:
@@ -264,11 +283,11 @@ def _splice(document: Document, place: Path, value: Scalar) -> str:
         case "toml":
             return _toml(document, place, value)
         case "yaml":
-            return yamlspan.replaced(document.text, place, value)
+            return yamlspan.replaced(document.body, place, value)
         case "json":
-            begin, end = jsonspan.span(document.text, place)
-            old = document.text[begin:end]
-            return document.text[:begin] + _json_scalar(value, old) + document.text[end:]
+            begin, end = jsonspan.span(document.body, place)
+            old = document.body[begin:end]
+            return document.body[:begin] + _json_scalar(value, old) + document.body[end:]
 
 
 def _insert(document: Document, place: Path, value: Scalar) -> str:
@@ -277,9 +296,9 @@ def _insert(document: Document, place: Path, value: Scalar) -> str:
         case "toml":
             return _toml(document, place, value)
         case "yaml":
-            return yamlspan.added(document.text, place, value)
+            return yamlspan.added(document.body, place, value)
         case "json":
-            return jsonspan.added(document.text, place, _json_scalar(value, ""))
+            return jsonspan.added(document.body, place, _json_scalar(value, ""))
 
 
 def _remove(document: Document, place: Path, value: Any) -> str:
@@ -288,7 +307,7 @@ def _remove(document: Document, place: Path, value: Any) -> str:
         case "toml":
             return _toml(document, place, value)
         case "yaml":
-            return yamlspan.removed(document.text, place)
+            return yamlspan.removed(document.body, place)
         case "json":
             return _rewrite(document, place, value)
 
@@ -296,25 +315,32 @@ def _remove(document: Document, place: Path, value: Any) -> str:
 def _rewrite(document: Document, place: Path, value: Any) -> str:
     """The text written anew: the values hold, comments mostly, the layout where the writer allows it."""
     if document.kind == "json":
-        indent = re.search(r"\n([ \t]+)\S", document.text)
-        tail = "\n" if document.text.endswith("\n") else ""
-        return json.dumps(_with(document.values, place, value), indent=indent and indent.group(1)) + tail
+        indent = re.search(r"\n([ \t]+)\S", document.body)
+        tail = "\n" if document.body.endswith("\n") else ""
+        text = json.dumps(_with(document.values, place, value), indent=indent and indent.group(1), ensure_ascii=False)
+        return _with_line_ends(text + tail, document.body)
     yaml = _yaml()
-    _, indent, offset = load_yaml_guess_indent(document.text)
+    _, indent, offset = load_yaml_guess_indent(document.body)
     yaml.indent(mapping=2, sequence=indent, offset=offset)
-    data = yaml.load(document.text)
+    data = yaml.load(document.body)
     _assign(data, place, value)
     out = io.StringIO()
     yaml.dump(data, out)
-    return out.getvalue()
+    return _with_line_ends(out.getvalue(), document.body)
+
+
+def _with_line_ends(text: str, like: str) -> str:
+    """`text` with the line ends of `like`, where those are of one kind."""
+    is_crlf = "\r\n" in like and like.count("\n") == like.count("\r\n")
+    return re.sub(r"(?<!\r)\n", "\r\n", text) if is_crlf else text
 
 
 def _toml(document: Document, place: Path, value: Any) -> str:
-    data = tomlkit.parse(document.text)
+    data = tomlkit.parse(document.body)
     if type(value) is float:
         value = _toml_float(data, place, value)
     _assign(data, place, value)
-    return tomlkit.dumps(data)
+    return _with_line_ends(tomlkit.dumps(data), document.body)
 
 
 def _toml_float(data: Any, place: Path, value: float) -> Any:

@@ -10,9 +10,11 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from supervisor.model.spec import Scalar
 from supervisor.remedy.literal import read_number, write_float
 
-_PLAIN_WORD = re.compile(r"[A-Za-z_./][A-Za-z0-9_./-]*")
+_PLAIN_WORD = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _AMBIGUOUS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"})
 """Bare words that some reader of YAML takes for something else than a text."""
+_LEADING_ZERO = re.compile(r"[-+]?0(?:[0-9_]+|o[0-7_]+)")
+"""`012` is ten, twelve or a text, `0o12` ten or a text, as the reader follows YAML 1.1, 1.2, or both."""
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 """Anchor and tag before a value."""
 
@@ -30,6 +32,15 @@ def replaced(text: str, place: list[str | int], value: Scalar) -> str:
     return text[:begin] + _scalar(value, style, text[begin:end]) + text[end:]
 
 
+def ambiguous(text: str, place: list[str | int]) -> str | None:
+    """What stands there, where it is a whole number that readers of YAML take differently; else None."""
+    if not re.search(r"(?<![\w.])0[0-9o_]", text):
+        return None  # the usual case, without looking closer
+    node = _at(text, place)
+    told = node.value if isinstance(node, ScalarNode) and node.style is None else ""
+    return told if _LEADING_ZERO.fullmatch(told) else None
+
+
 def added(text: str, place: list[str | int], value: Scalar) -> str:
     """`text` with a new key as the first one of its block mapping; ValueError where that is none."""
     parent = _at(text, place[:-1])
@@ -37,7 +48,8 @@ def added(text: str, place: list[str | int], value: Scalar) -> str:
         raise ValueError("no block mapping")
     begin: int = parent.value[0][0].start_mark.index
     column: int = parent.value[0][0].start_mark.column
-    line = f"{_scalar(str(place[-1]), None, '')}: {_scalar(value, None, '')}\n"
+    end = "\r\n" if "\r\n" in text else "\n"
+    line = f"{_scalar(str(place[-1]), None, '')}: {_scalar(value, None, '')}{end}"
     return text[:begin] + line + " " * column + text[begin:]
 
 
@@ -78,7 +90,10 @@ def _scalar(value: Scalar, style: str | None, old: str) -> str:
     if isinstance(value, str):
         if style == "'" and "'" not in value and value.isprintable():
             return f"'{value}'"
-        if style is None and _PLAIN_WORD.fullmatch(value) and value.lower() not in _AMBIGUOUS:
+        is_word = value.lower() in _AMBIGUOUS
+        if style is None and is_word and old.lower() in _AMBIGUOUS:
+            return value  # `on` is followed by `off`: quoted, it would be true to a reader of YAML 1.1
+        if style is None and _PLAIN_WORD.fullmatch(value) and not is_word:
             return value
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, float):
