@@ -34,6 +34,7 @@ def lines_of(
     head = [
         *_joined(f"{spec.name} on {shown_node}, in {spec.workdir}", f"devices: {_devices(spec, gpus)}"),
         *_joined(f"command: {_command(resolved)}", f"config: {_config(spec, resolved)}" if spec.config else ""),
+        *(_wrapped(f"env:     sets {', '.join(resolved.env)}", indent=9) if resolved.env else []),
         *_wrapped(f"code:    {_code(spec, code)}"),
         *_wrapped(f"begins:  {checkpoint or 'without a checkpoint'}; to resume, {_resume(spec)}"),
     ]

@@ -55,7 +55,8 @@ class LxcContainer:
     def start(self) -> None:
         """Returns when commands can be run inside."""
         self._lxc("lxc-start", "-o", str(self.folder / "log"), "-l", "INFO")
-        self.run(["true"])
+        # As in every container that was installed: it knows its own name. torchrun looks it up.
+        self.run(["sh", "-c", f"grep -qw {self.name} /etc/hosts || echo 127.0.1.1 {self.name} >> /etc/hosts"])
 
     def stop(self) -> None:
         """Kills everything inside; the container's layer stays."""

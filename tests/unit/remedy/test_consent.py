@@ -45,7 +45,8 @@ def shipped() -> dict[str, Spec]:
             "checkpoint": {"path": "out"},
         }
     base = {"name": "drafter", "node": "gpubox-200", "workdir": "~/a/rather/long/folder/of/work"}
-    return {key: with_preset(parse_spec({**base, **data})) for key, data in found.items()}
+    trainers_own = "output_dir: out\nper_device_train_batch_size: 16\ngradient_accumulation_steps: 2\n"
+    return {key: with_preset(parse_spec({**base, **data}), file_text=trainers_own) for key, data in found.items()}
 
 
 @pytest.mark.parametrize("which", list(shipped()))
@@ -55,7 +56,8 @@ def test_every_shipped_spec_and_preset_is_a_page_that_a_person_reads(which: str)
     shown = "\n".join(made.lines)
     assert len(made.lines) <= MAX_LINES == 25, shown
     assert max(map(len, made.lines)) <= MAX_COLUMNS == 100
-    assert ("0-7: NVIDIA H200" if of.gpus else "devices: none") in shown
+    devices = "0-7: NVIDIA H200" if of.gpus == "all" else "0-1: NVIDIA H200" if of.gpus else "devices: none"
+    assert devices in shown
     assert all(knob.key in shown for knob in of.knobs)
 
 
