@@ -94,7 +94,13 @@ def test_a_number_that_readers_take_differently_is_not_turned(written: str, valu
 
 @pytest.mark.parametrize(
     ("old", "value", "new"),
-    [("on", "off", "off"), ("yes", False, "false"), ("true", False, "false"), ("fast", "on", '"on"'), ("a", ".5", '".5"')],
+    [
+        ("on", "off", "off"),
+        ("yes", False, "false"),
+        ("true", False, "false"),
+        ("fast", "on", '"on"'),
+        ("a", ".5", '".5"'),
+    ],
 )
 def test_words_that_are_truths_to_some_readers_stay_what_they_are(old: str, value: Any, new: str) -> None:
     changed = Document.read(f"a: {old}  # so\n", "yaml").put("a", value)
