@@ -234,9 +234,10 @@ class Vigil:
         """A new node; Conflict where the name is taken."""
         return dict(self._json("POST", "/api/v1/nodes", json=spec.model_dump(mode="json")))
 
-    def remove_node(self, name: str) -> None:
-        """Forgets a node on which no run lives."""
-        self._send("DELETE", f"/api/v1/nodes/{_quoted(name)}")
+    def remove_node(self, name: str, *, anyway: bool = False) -> dict[str, Any]:
+        """Forgets a node on which no run lives: `{"name", "removed", "stays"}`."""
+        query = {"anyway": "true"} if anyway else {}
+        return dict(self._json("DELETE", f"/api/v1/nodes/{_quoted(name)}", params=query, timeout=120.0))
 
     def check_node(self, name: str) -> list[dict[str, Any]]:
         """Rows `{"what", "ok", "found", "mend"}`."""
@@ -246,6 +247,10 @@ class Vigil:
     def host_key(self, spec: NodeSpec) -> dict[str, str]:
         """`{"fingerprint", "line"}` of the key that the node's sshd shows."""
         return dict(self._json("POST", "/api/v1/nodes:host-key", json=spec.model_dump(mode="json"), timeout=60.0))
+
+    def own_key(self, spec: NodeSpec) -> dict[str, Any]:
+        """`{"line", "accepted"}`: the daemon's own public key, and whether the node's login lets it in."""
+        return dict(self._json("POST", "/api/v1/nodes:key", json=spec.model_dump(mode="json"), timeout=60.0))
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,18 @@ class FakeCheckRow:
 
 
 @dataclass
+class FakeOwnKey:
+    line: str = "ssh-ed25519 AAAAown vigil@fake"
+    accepted: bool | None = True
+
+
+@dataclass
+class FakeLeaving:
+    removed: tuple[str, ...] = ("/root/.cache/vigil",)
+    stays: tuple[str, ...] = ()
+
+
+@dataclass
 class FakeHostKey:
     fingerprint: str = "SHA256:fake"
     line: str = "ssh-ed25519 AAAAfake"
@@ -193,9 +205,10 @@ class FakeFleet:
         self.node_specs[spec.name] = spec
         return await self.node(spec.name)
 
-    async def remove_node(self, name: str, *, by: str) -> None:
+    async def remove_node(self, name: str, *, by: str, anyway: bool = False) -> FakeLeaving:
         await self.node(name)
         del self.node_specs[name]
+        return FakeLeaving()
 
     async def node(self, name: str) -> NodeView:
         if name not in self.node_specs:
@@ -226,6 +239,9 @@ class FakeFleet:
 
     async def host_key(self, spec: NodeSpec) -> FakeHostKey:
         return FakeHostKey()
+
+    async def own_key(self, spec: NodeSpec) -> FakeOwnKey:
+        return FakeOwnKey()
 
     def readiness(self) -> dict[str, bool]:
         return {"fleet": self.ready}

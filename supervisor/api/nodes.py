@@ -37,11 +37,11 @@ async def get_node(world: World, who: Viewer, name: str) -> dict[str, Any]:
     return shown(await world.fleet.node(name))
 
 
-@router.delete("/nodes/{name}", status_code=204)
-async def remove_node(world: World, who: Admin, name: str) -> Response:
-    """Forgets a node on which no run lives. Nothing is removed there."""
-    await world.fleet.remove_node(name, by=who.name)
-    return Response(status_code=204)
+@router.delete("/nodes/{name}")
+async def remove_node(world: World, who: Admin, name: str, anyway: bool = False) -> dict[str, Any]:
+    """Forgets a node on which no run lives, and removes what Vigil made there; `anyway`: even if it is unreachable."""
+    left = await world.fleet.remove_node(name, by=who.name, anyway=anyway)
+    return {"name": name, "removed": list(left.removed), "stays": list(left.stays)}
 
 
 @router.post("/nodes/{name}:check")
@@ -62,6 +62,13 @@ async def host_key(request: Request, world: World, who: Admin) -> dict[str, Any]
     """The host key that the node's sshd shows, for a person to compare before it is pinned."""
     key = await world.fleet.host_key(await body_as(NodeSpec, request))
     return {"fingerprint": key.fingerprint, "line": key.line}
+
+
+@router.post("/nodes:key", openapi_extra=accepts(NodeSpec, required=True))
+async def own_key(request: Request, world: World, who: Admin) -> dict[str, Any]:
+    """The daemon's own public key, and whether that node's login lets it in (null: it cannot be asked)."""
+    key = await world.fleet.own_key(await body_as(NodeSpec, request))
+    return {"line": key.line, "accepted": key.accepted}
 
 
 def shown(view: NodeView) -> dict[str, Any]:

@@ -60,6 +60,30 @@ class HostKey(Protocol):
         """The key in OpenSSH's format, as NodeSpec.host_keys pins it."""
 
 
+class OwnKey(Protocol):
+    """The daemon's own key."""
+
+    @property
+    def line(self) -> str:
+        """Its line for authorized_keys."""
+
+    @property
+    def accepted(self) -> bool | None:
+        """Whether the node lets it in; None: nobody can say."""
+
+
+class Leaving(Protocol):
+    """What became of a node's traces when it was removed."""
+
+    @property
+    def removed(self) -> Sequence[str]:
+        """What is gone there."""
+
+    @property
+    def stays(self) -> Sequence[str]:
+        """What is still there, and why."""
+
+
 class FleetPort(Protocol):
     """The runs and nodes that are this daemon's."""
 
@@ -102,8 +126,8 @@ class FleetPort(Protocol):
     async def add_node(self, spec: NodeSpec, *, by: str) -> NodeView:
         """A new node; Conflict where the name is taken."""
 
-    async def remove_node(self, name: str, *, by: str) -> None:
-        """Forgets a node; Conflict while runs live on it."""
+    async def remove_node(self, name: str, *, by: str, anyway: bool = False) -> Leaving:
+        """Forgets a node and removes what Vigil made there; Conflict while runs live on it."""
 
     async def node(self, name: str) -> NodeView:
         """By name; NotFound."""
@@ -125,6 +149,9 @@ class FleetPort(Protocol):
 
     async def host_key(self, spec: NodeSpec) -> HostKey:
         """The key that the node's sshd shows, to be pinned by a person."""
+
+    async def own_key(self, spec: NodeSpec) -> OwnKey:
+        """The daemon's key, and whether the node lets it in."""
 
     def readiness(self) -> Mapping[str, bool]:
         """What must hold for the daemon to be of use."""

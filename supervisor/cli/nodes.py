@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from supervisor.cli import login
 from supervisor.cli.output import Json, is_terminal, print_json, print_table, say
 from supervisor.client import Vigil
 from supervisor.model.errors import HostKeyUnknown, InvalidInput
@@ -32,15 +33,25 @@ def add(
     user: Annotated[str | None, typer.Option(metavar="USER", help="Who runs live as, on the node.")] = None,
     python: Annotated[str | None, typer.Option(metavar="PATH", help="Python >= 3.10 on the node.")] = None,
     via: Annotated[str | None, typer.Option(metavar="HOST", help="A jump host.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Pin the host key that is shown, unasked.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Pin the host key that is shown, and install Vigil's key, unasked.")
+    ] = False,
     accept_key: Annotated[
         str | None, typer.Option("--accept-key", metavar="FINGERPRINT", help="Pin the host key if it is this one.")
+    ] = None,
+    install_key: Annotated[
+        bool | None,
+        typer.Option(
+            "--install-key/--no-install-key",
+            help="Let Vigil's own key in there, with your own ssh; else you are asked, or shown the line to paste.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Adds a node and checks what is there.
 
-    Its host key is shown, and pinned once you have compared it.
+    Its host key is shown, and pinned once you have compared it. Where Vigil's own key is refused, it is installed with
+    your own `ssh`, if you say so. Ends with 1 if something is missing without which no run can live there.
     """
     kinds = {"pct": pct, "lxc": lxc, "incus": incus, "docker": docker}
     spec = parse(
@@ -57,15 +68,18 @@ def add(
     with Vigil() as vigil:
         if spec.ssh is not None:
             spec = _pinned(vigil, spec, yes=yes, accept=accept_key)
+            _let_in(vigil, spec, install=True if yes and install_key is None else install_key)
         node = vigil.add_node(spec)
         rows = vigil.check_node(name)
     if json:
         print_json(node | {"check": rows})
-        return
-    say(f"{name} is added: {node['shown']}")
-    _print_rows(rows)
+    else:
+        say(f"{name} is added: {node['shown']}")
+        _print_rows(rows)
     if not all(row["ok"] for row in rows):
         say(f"When that is mended: vigil node check {name}")
+    if not all(row["ok"] for row in rows if row["needed"]):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -97,17 +111,44 @@ def list_nodes(json: Json = False) -> None:
 
 
 @app.command("rm")
-def remove(name: Name, json: Json = False) -> None:
-    """Forgets a node on which no run lives.
+def remove(
+    name: Name,
+    keep_key: Annotated[
+        bool, typer.Option("--keep-key", help="Leave Vigil's key in authorized_keys on the machine.")
+    ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Forget it even if it cannot be reached; what stays there is said.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take Vigil's key away there, unasked.")] = False,
+    json: Json = False,
+) -> None:
+    """Forgets a node on which no run lives, and removes what Vigil made there.
 
-    Nothing is removed there.
+    The files of its runs, the kept probe, the pinned host key, and, if you say so, Vigil's key in authorized_keys.
     """
     with Vigil() as vigil:
-        vigil.remove_node(name)
+        spec = spec_of(vigil.node(name))
+        siblings = [other for other in map(spec_of, vigil.nodes()) if other.name != name and other.ssh == spec.ssh]
+        left = vigil.remove_node(name, anyway=anyway)
+        if spec.ssh is not None and not keep_key:
+            key = "kept" if siblings else _shut_out(vigil, spec, yes=yes)
+        else:
+            key = "kept"
     if json:
-        print_json({"name": name, "removed": True})
-    else:
-        say(f"{name} is forgotten.")
+        print_json(left | {"removed_node": True, "key": key})
+        return
+    say(f"{name} is forgotten.")
+    for path in left["removed"]:
+        say(f"removed {path}")
+    for words in left["stays"]:
+        say(f"stays   {words}")
+    if siblings and not keep_key:
+        say(f"Vigil's key stays in authorized_keys there: {siblings[0].name} needs it.")
+
+
+def spec_of(node: dict[str, Any]) -> NodeSpec:
+    """The node as the API shows it, without what it said of itself."""
+    return NodeSpec.model_validate({key: node[key] for key in NodeSpec.model_fields if key in node})
 
 
 def ssh_of(address: str | None, via: str | None) -> dict[str, Any] | None:
@@ -161,6 +202,50 @@ def _pinned(vigil: Vigil, spec: NodeSpec, *, yes: bool, accept: str | None) -> N
             )
         typer.confirm("Is it the right one?", abort=True, err=True)
     return spec.model_copy(update={"host_keys": (key["line"],)})
+
+
+def _let_in(vigil: Vigil, spec: NodeSpec, *, install: bool | None) -> None:
+    """Sees to it that the daemon's own key is let in, or says the line with which a person can do it."""
+    assert spec.ssh is not None
+    key = vigil.own_key(spec)
+    if key["accepted"] is not False:
+        return  # it is let in; or nobody can say, and the check tells why
+    if install is None and is_terminal():
+        say(f"{spec.ssh.host} does not let Vigil's own key in yet. Your own ssh can install it, once.")
+        install = typer.confirm("Shall it?", default=True, err=True)
+    if not install:
+        login.say_how_to_add(spec, key["line"])
+        return
+    try:
+        done = login.install(spec, key["line"])
+    except login.NotDone as error:
+        say(f"vigil: {error.detail}")
+        login.say_how_to_add(spec, key["line"])
+        return
+    if vigil.own_key(spec)["accepted"]:
+        say(f"Vigil's key is {'installed' if done == 'added' else 'there'}.")
+        return
+    say("Vigil's key stands in ~/.ssh/authorized_keys there, but sshd does not let it in.")
+    say("Look at AuthorizedKeysFile and AllowUsers in its sshd_config, and at the modes of ~ and ~/.ssh.")
+
+
+def _shut_out(vigil: Vigil, spec: NodeSpec, *, yes: bool) -> str:
+    """Takes the daemon's key away again: `removed`, `absent` or `kept`."""
+    assert spec.ssh is not None
+    key = vigil.own_key(spec)
+    if key["accepted"] is False:
+        return "absent"
+    where = f"~/.ssh/authorized_keys on {spec.ssh.host}"
+    if not yes and not (
+        is_terminal() and typer.confirm(f"Take Vigil's key out of {where}, with your own ssh?", default=True, err=True)
+    ):
+        say(f"Vigil's key stays in {where}: {key['line']}")
+        return "kept"
+    try:
+        return login.remove(spec, key["line"])
+    except login.NotDone as error:
+        say(f"vigil: {error.detail} Vigil's key stays in {where}: {key['line']}")
+        return "kept"
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
+from supervisor.control.leaving import Leaving, leave
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.model.errors import Conflict
 from supervisor.model.node import NodeSpec
 from supervisor.model.run import Hold, NodeView
 from supervisor.node import check, host_key
+from supervisor.node.host_key import OwnKey
 from supervisor.store.store import Store
 
 
@@ -27,13 +29,16 @@ class FleetNodes:
         await self._nodes.open(spec)
         return await self.node(spec.name)
 
-    async def remove_node(self, name: str, *, by: str) -> None:
-        """Forgets a node; Conflict while runs live on it."""
+    async def remove_node(self, name: str, *, by: str, anyway: bool = False) -> Leaving:
+        """Forgets a node and removes what Vigil made there; Conflict while runs live on it. NodeUnreachable where it
+        cannot be asked, unless `anyway`."""
         if name == LOCAL.name:
             raise Conflict("`local` is this machine and always there.")
         self._nodes.link(name)
+        left = await leave(self._nodes, name, await self.store.runs_of_unused(name), anyway=anyway)
         await self.store.remove_node(name, by=by, now=self._now())
         await self._nodes.drop(name)
+        return left
 
     async def node(self, name: str) -> NodeView:
         """By name; NotFound names the nearest."""
@@ -76,6 +81,10 @@ class FleetNodes:
     async def host_key(self, spec: NodeSpec) -> host_key.HostKey:
         """The key that the node's sshd shows, for a person to compare and pin."""
         return await host_key.host_key(spec, self._nodes.options)
+
+    async def own_key(self, spec: NodeSpec) -> OwnKey:
+        """The daemon's key, and whether the node lets it in."""
+        return await host_key.own_key(spec, self._nodes.options)
 
     # --- inside ---------------------------------------------------------------------------------------------------
 

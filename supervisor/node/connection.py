@@ -94,6 +94,15 @@ class Connections:
             )
         return pipe
 
+    async def lets_own_key_in(self, machine: Machine) -> bool:
+        """Whether the daemon's own key, and no other, is let in. NodeUnreachable and the like where nobody can say."""
+        try:
+            shared = await self._connect(machine, own_key_only=True)
+        except LoginRefused:
+            return False
+        await shared.close()
+        return True
+
     async def host_key(self, machine: Machine) -> asyncssh.SSHKey:
         """The key that the machine shows now, trusted or not."""
         address = machine.address
@@ -127,7 +136,7 @@ class Connections:
         except (OSError, asyncssh.Error) as error:
             raise unreachable(machine.address, error) from error
 
-    async def _connect(self, machine: Machine) -> SharedConnection:
+    async def _connect(self, machine: Machine, *, own_key_only: bool = False) -> SharedConnection:
         async with self._at_once:
             await asyncio.sleep(random.uniform(0, _JITTER_S))
             address = machine.address
@@ -136,6 +145,9 @@ class Connections:
                 async with asyncio.timeout(self._options.connect_s):
                     tunnel = await self._jump(machine)
                     arguments = self._arguments(address, check) | ({} if tunnel is None else {"tunnel": tunnel})
+                    if own_key_only:
+                        own = {"client_keys": [str(own_key(self._options.data_folder))], "agent_path": None}
+                        arguments |= own
                     try:
                         connection, _ = await asyncssh.create_connection(lambda: _Client(check), **arguments)
                     except BaseException:

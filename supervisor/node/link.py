@@ -43,6 +43,8 @@ _QUICK_S = 10.0
 """Calls that touch a few files."""
 _LAUNCH_S = 30.0
 """A tmux session, a git status and the fence's fsyncs, on a busy node."""
+_CLEAR_S = 60.0
+"""The files of many runs."""
 _KILL_S = 20.0
 """What a stop takes beside the grace that it gives: TERM, KILL, the looks in between."""
 _CONTAINER_RETRY_S = 15.0
@@ -201,6 +203,12 @@ class Link:
     async def forget(self, run: str) -> None:
         """Removes what Vigil keeps of the run on the node; CallRefused while anything of it lives."""
         await self._call("forget", {"run": run}, deadline_s=_LAUNCH_S)
+
+    async def clear(self, runs: list[str]) -> tuple[list[str], list[str]]:
+        """Removes all that Vigil keeps of these runs, and of itself where nothing else is left: the paths that are
+        gone, and those that stay. CallRefused while anything of them lives."""
+        result = (await self._call("clear", {"runs": runs}, deadline_s=_CLEAR_S)).header["result"]
+        return list(map(str, result["removed"])), list(map(str, result["kept"]))
 
     async def _call(self, op: Op, args: dict[str, Any], raw: bytes = b"", *, deadline_s: float) -> Frame:
         channel = await self._connected(deadline_s)

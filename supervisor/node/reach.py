@@ -3,7 +3,7 @@
 import shlex
 
 from supervisor.model.errors import InvalidInput
-from supervisor.model.node import Container, NodeSpec
+from supervisor.model.node import Container, NodeSpec, SshAddress
 from supervisor.node import boot
 from supervisor.node.bundle import Bundle, boot_program
 
@@ -53,16 +53,19 @@ def attach_argv(spec: NodeSpec, argv: list[str], *, term: str | None = None) -> 
     person's terminal; None: whatever arrives there.
     """
     there = inside(spec, ["sh", "-c", _WITH_TERM, "sh", term or "", *argv], terminal=True)
-    if spec.ssh is None:
-        return there
-    words = ["ssh", "-t"]
-    if spec.ssh.port is not None:
-        words += ["-p", str(spec.ssh.port)]
-    if spec.ssh.user is not None:
-        words += ["-l", spec.ssh.user]
-    if spec.ssh.via is not None:
-        words += ["-J", spec.ssh.via]
-    return [*words, "--", spec.ssh.host, shlex.join(there)]
+    return there if spec.ssh is None else [*ssh_words(spec.ssh, "-t"), shlex.join(there)]
+
+
+def ssh_words(address: SshAddress, *options: str) -> list[str]:
+    """The person's own `ssh` to that address; what follows is the command there, as one word."""
+    words = ["ssh", *options]
+    if address.port is not None:
+        words += ["-p", str(address.port)]
+    if address.user is not None:
+        words += ["-l", address.user]
+    if address.via is not None:
+        words += ["-J", address.via]
+    return [*words, "--", address.host]
 
 
 def inside(spec: NodeSpec, argv: list[str], *, terminal: bool = False) -> list[str]:

@@ -58,6 +58,7 @@ class Calls:
             "servers": self._servers,
             "reap": self._reap,
             "fitness": self._fitness,
+            "clear": self._clear,
         }
 
     def attempt(self, args: dict[str, Any]) -> observe.Attempt:
@@ -170,6 +171,9 @@ class Calls:
 
     def _fitness(self, args: dict[str, Any], raw: bytes) -> Result:
         return fitness.fitness(args.get("paths") or {}), b""
+
+    def _clear(self, args: dict[str, Any], raw: bytes) -> Result:
+        return forgetting.clear(args["runs"], self._table), b""
 
     def _forget(self, args: dict[str, Any], raw: bytes) -> Result:
         result = forgetting.forget(args["run"], self._table)

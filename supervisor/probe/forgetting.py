@@ -1,7 +1,8 @@
-"""`forget`: remove what Vigil made for a run on this node, and nothing else."""
+"""`forget` and `clear`: remove what Vigil made for a run, or for all of a daemon's, and nothing else."""
 
 import contextlib
 import os
+import re
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ from supervisor.probe import folder, limits, processes, script, session, views
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
+_BUNDLE = re.compile(r"probe-[0-9a-f]{64}\.pyz(\.[0-9]+)?\Z")
 _RUN_FILES = ("token", "token.lock", "lock", "rendered.json")
 _ATTEMPT_FILES = (
     "launch.json",
@@ -54,6 +56,52 @@ def forget(run: str, table: processes.Table) -> dict[str, Any]:
         os.rmdir(run_folder)
     kept = [os.path.join(place, name) for place, _, names in os.walk(run_folder) for name in names]
     return {"kept": sorted(kept)[:100]}
+
+
+def clear(runs: list[str], table: processes.Table) -> dict[str, Any]:
+    """Forget all of these runs, then remove what is left of Vigil where no other run's folder is: `removed` and `kept`
+    are paths. CallError `call_refused` while anything of them lives; then some may be forgotten already."""
+    kept: list[str] = []
+    for run in runs:
+        if os.path.isdir(folder.run_folder(run)):
+            kept += forget(run, table)["kept"]
+    state = folder.state_home()
+    others = _names(os.path.join(state, "runs"))
+    if others:
+        return {"removed": [], "kept": sorted({*kept, *(os.path.join(state, "runs", name) for name in others)})[:100]}
+    session.worker.close()
+    removed: list[str] = []
+    _remove(os.path.join(state, "tmux.conf"))
+    for name in ("runs", "s", ""):
+        place = os.path.join(state, name).rstrip("/")
+        if os.path.isdir(place):
+            with contextlib.suppress(OSError):
+                os.rmdir(place)
+            (kept if os.path.isdir(place) else removed).append(place)
+    for place in _caches():
+        for name in _names(place):
+            if _BUNDLE.match(name):
+                _remove(os.path.join(place, name))
+        if os.path.isdir(place):
+            with contextlib.suppress(OSError):
+                os.rmdir(place)
+            (kept if os.path.isdir(place) else removed).append(place)
+    return {"removed": removed, "kept": sorted(kept)[:100]}
+
+
+def _caches() -> list[str]:
+    """Where the probe's archive may lie: the same places as the boot program's."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    homes = [folder.home(), os.environ.get("HOME") or folder.home()]
+    caches = [base] if base.startswith("/") else [os.path.join(home, ".cache") for home in homes]
+    return list(dict.fromkeys([*(os.path.join(cache, "vigil") for cache in caches), f"/dev/shm/vigil-{os.getuid()}"]))  # noqa: S108
+
+
+def _names(place: str) -> list[str]:
+    try:
+        return os.listdir(place)
+    except OSError:
+        return []
 
 
 def _forget_attempt(place: str) -> None:

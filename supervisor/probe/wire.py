@@ -45,6 +45,7 @@ Op = Literal[
     "servers",
     "reap",
     "fitness",
+    "clear",
 ]
 
 

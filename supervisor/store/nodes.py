@@ -11,7 +11,7 @@ from supervisor.model.reading import nearest
 from supervisor.model.run import ENDED
 from supervisor.store import events, holds
 from supervisor.store.records import NewEvent
-from supervisor.store.rows import noun_text, to_ms
+from supervisor.store.rows import from_text, noun_text, to_ms
 from supervisor.store.tables import node as nodes
 from supervisor.store.tables import run as runs
 
@@ -42,6 +42,14 @@ def pin(connection: Connection, name: str, host_keys: tuple[str, ...]) -> NodeSp
 
 def remove(connection: Connection, name: str, by: str, now: datetime) -> None:
     """Forgets a node; Conflict while runs there have not ended."""
+    check_unused(connection, name)
+    connection.execute(delete(nodes).where(nodes.c.name == name))
+    holds.forget(connection, name)
+    events.append(connection, None, (NewEvent(type=EventType.NODE_REMOVED, at=now, data={"name": name, "by": by}),))
+
+
+def check_unused(connection: Connection, name: str) -> None:
+    """Conflict while runs there have not ended."""
     find(connection, name)
     living = list(
         connection.execute(
@@ -53,9 +61,13 @@ def remove(connection: Connection, name: str, by: str, now: datetime) -> None:
             f"The node {name!r} has runs that have not ended: {', '.join(living[:10])}.",
             remedy="Stop them first; Vigil would lose sight of them.",
         )
-    connection.execute(delete(nodes).where(nodes.c.name == name))
-    holds.forget(connection, name)
-    events.append(connection, None, (NewEvent(type=EventType.NODE_REMOVED, at=now, data={"name": name, "by": by}),))
+
+
+def unused(connection: Connection, name: str) -> list[tuple[str, str | None]]:
+    """All runs of that node that are still known: id and the user they name. Conflict while one has not ended."""
+    check_unused(connection, name)
+    rows = connection.execute(select(runs.c.id, runs.c.raw).where(runs.c.node == name))
+    return [(row.id, from_text(row.raw).get("user")) for row in rows]
 
 
 def read(connection: Connection) -> list[NodeSpec]:

@@ -285,6 +285,10 @@ class Store(Fleetwide):
         """Forgets a node; Conflict while runs there have not ended."""
         await self._write(lambda one: nodes.remove(one, name, by, now))
 
+    async def runs_of_unused(self, node: str) -> list[tuple[str, str | None]]:
+        """The node's runs, by id, and the user that each names; Conflict while one of them has not ended."""
+        return await self._read(lambda one: nodes.unused(one, node))
+
     async def nodes(self) -> list[NodeSpec]:
         """All nodes by name."""
         return await self._read(nodes.read)

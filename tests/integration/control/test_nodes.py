@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.control.leaving import leave
 from supervisor.control.nodes import UNUSED_S, Nodes
-from supervisor.model.errors import NodeUnfit, NotFound
-from supervisor.model.node import NodeSpec
+from supervisor.model.errors import NodeUnfit, NodeUnreachable, NotFound
+from supervisor.model.node import NodeSpec, SshAddress
 from supervisor.node.link import LinkOptions
 from tests.testbed.probes import scripted_probe
-from tests.testbed.sshd import Sshd
+from tests.testbed.sshd import Sshd, free_port
 
 
 class Clock:
@@ -82,3 +83,14 @@ async def test_a_user_made_meanwhile_is_found_at_the_next_try(nodes: Nodes) -> N
     link.spec = link.spec.model_copy(update={"user": "root"})  # as if it had been made
     link.retry()
     assert await link.hello()
+
+
+async def test_leaving_a_node_that_cannot_be_reached(nodes: Nodes) -> None:
+    await nodes.open(NodeSpec(name="off", ssh=SshAddress(host="127.0.0.1", port=free_port())))
+    with pytest.raises(NodeUnreachable) as refused:
+        await leave(nodes, "off", [("r1", None)], anyway=False)
+    assert "vigil node rm off --anyway" in refused.value.remedy
+    left = await leave(nodes, "off", [("r1", None), ("r2", "train")], anyway=True)
+    assert left.removed == ()
+    assert [words.partition(" could")[0] for words in left.stays] == ["127.0.0.1", "127.0.0.1 as train"]
+    assert ".local/state/vigil" in left.stays[0]
