@@ -207,7 +207,10 @@ async def test_nodes(api):
     assert rows[1] == {"what": "tmux", "ok": False, "found": "none", "mend": "apt install tmux", "needed": True}
     key = await api.post("/api/v1/nodes:host-key", json=body, headers=bearer("admin"))
     assert key.json()["fingerprint"] == "SHA256:fake"
-    assert (await api.delete("/api/v1/nodes/gpubox", headers=bearer("admin"))).status_code == 204
+    own = await api.post("/api/v1/nodes:key", json=body, headers=bearer("admin"))
+    assert own.json() == {"line": "ssh-ed25519 AAAAown vigil@fake", "accepted": True}
+    gone = await api.delete("/api/v1/nodes/gpubox", headers=bearer("admin"))
+    assert (gone.status_code, gone.json()["removed"]) == (200, ["/root/.cache/vigil"])
     assert (await api.get("/api/v1/nodes/gpubox", headers=bearer("viewer"))).status_code == 404
 
 
