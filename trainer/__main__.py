@@ -1,4 +1,4 @@
-"""The command line: `python -m trainer train|plan|evaluate --config FILE [--set section.key=value]…`, and `prepare`.
+"""The command line: `python -m trainer train|plan|evaluate|bench --config FILE [--set KEY=VALUE]…`, and `prepare`.
 
 Exit codes: 0 complete, 1 broken (a traceback ends the log), 2 the configuration or the arguments cannot be used,
 3 `plan`: it cannot fit, 128 + n ended by signal n.
@@ -26,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command == "prepare":
             return _prepare(arguments.files, arguments.tokenizer, arguments.out)
         config = load(arguments.config, arguments.set)
+        if arguments.command == "bench":
+            return _bench(config, arguments.repeats)
         if arguments.command == "evaluate":
             return _evaluate(config, arguments.checkpoint, arguments.prompts, arguments.tokens)
         return _train(config, arguments.resume) if arguments.command == "train" else _plan(config)
@@ -43,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--checkpoint", required=True, type=Path, metavar="PATH", help="a step's folder")
     evaluate.add_argument("--prompts", type=int, default=8, metavar="N", help="held-out prompts")
     evaluate.add_argument("--tokens", type=int, default=128, metavar="N", help="tokens to decode for each")
-    for command in (train, plan, evaluate):
+    bench = commands.add_parser("bench", help="measure speed and memory on this device")
+    bench.add_argument("--repeats", type=int, default=10, metavar="N", help="how often; medians are printed")
+    for command in (train, plan, evaluate, bench):
         command.add_argument("--config", required=True, metavar="FILE", help="TOML")
         command.add_argument(
             "--set", action="append", default=[], metavar="KEY=VALUE", help="override section.key; may be repeated"
@@ -107,6 +111,16 @@ def _evaluate(config: Config, folder: Path, prompts: int, count: int) -> int:
     held_out = replace(config, train=replace(config.train, seed=config.train.seed + 1))
     source = open_source(held_out, shape.target.vocab)
     for line in evaluate(config, shape, source, folder, prompts=prompts, count=count):
+        print(line, flush=True)
+    return 0
+
+
+def _bench(config: Config, repeats: int) -> int:
+    from trainer.bench import bench
+
+    if repeats < 1:
+        raise ConfigError("--repeats must be at least 1")
+    for line in bench(config, repeats):
         print(line, flush=True)
     return 0
 

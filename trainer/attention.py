@@ -1,4 +1,4 @@
-"""The drafter's attention: blocks look at the context before their anchor and at themselves. Three ways, one mask.
+"""The drafter's attention: blocks look at the context before their anchor and at themselves. Three ways, one rule.
 
 Keys are laid out as [context S | block 0 | block 1 | …], queries as [block 0 | block 1 | …], B slots a block.
 """
@@ -6,13 +6,17 @@ Keys are laid out as [context S | block 0 | block 1 | …], queries as [block 0 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch import _dynamo as dynamo
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
 from trainer.config import AttentionConfig
@@ -20,7 +24,11 @@ from trainer.config import AttentionConfig
 _BACKENDS = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 
 
-@dataclass(frozen=True, slots=True)
+Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Whether a query may see a key: (sequence, head, query, key) -> bool, on tensors of indices."""
+
+
+@dataclass(slots=True)
 class Blocks:
     """Where the blocks of b sequences stand, N slots each."""
 
@@ -32,6 +40,8 @@ class Blocks:
     """The same anchors on the host, 0 where the slot is not kept: no synchronisation to find out how far keys reach."""
     size: int
     """B, slots per block."""
+    masks: dict[int, BlockMask] = field(default_factory=dict)
+    """The mask of `flex` by context length: built once for all layers and for their recomputation."""
 
 
 def visible(anchors: Tensor, keep: Tensor, block: int, context: int) -> Tensor:
@@ -52,11 +62,47 @@ def attend(
     `query` [b, heads, N*B, d]; `context` keys and values [b, kv_heads, S, d]; `own` keys and values of the blocks
     [b, kv_heads, N*B, d]. Returns [b, heads, N*B, d]. The configuration changes memory and speed, not the result.
     """
+    if config.path == "flex":
+        return _flex(query, context, own, blocks)
     if config.path == "dense":
         mask = visible(blocks.anchors, blocks.keep, blocks.size, context[0].shape[2])
         keys, values = (torch.cat(pair, dim=2) for pair in zip(context, own, strict=True))
         return _kernel(config.backend, query, keys, values, mask)
     return _chunked(config, query, context, own, blocks)
+
+
+def rule(anchors: Tensor, keep: Tensor, block: int, context: int) -> Rule:
+    """The same mask as `visible`, as a function of indices."""
+
+    def allows(sequence: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        slot = query // block
+        past = (key < context) & (key < anchors[sequence, slot]) & keep[sequence, slot]
+        return past | ((key >= context) & ((key - context) // block == slot))
+
+    return allows
+
+
+def _flex(query: Tensor, context: tuple[Tensor, Tensor], own: tuple[Tensor, Tensor], blocks: Blocks) -> Tensor:
+    """Compiled block-sparse attention: neither scores nor masks exist, and what no block sees is not read."""
+    length = context[0].shape[2]
+    on_gpu = query.is_cuda
+    if length not in blocks.masks:
+        make = _compiled(create_block_mask) if on_gpu else create_block_mask
+        allows = rule(blocks.anchors, blocks.keep, blocks.size, length)
+        sizes = (len(query), None, query.shape[2], length + query.shape[2])
+        blocks.masks[length] = make(allows, *sizes, device=query.device)
+    kernel: Any = _compiled(flex_attention) if on_gpu else flex_attention
+    keys, values = (torch.cat(pair, dim=2) for pair in zip(context, own, strict=True))
+    attended: Tensor = kernel(query, keys, values, block_mask=blocks.masks[length], enable_gqa=True)
+    return attended
+
+
+@functools.cache
+def _compiled(function: Any) -> Any:
+    """Compiled for all lengths at once. Too many shapes end the training: torch would go on uncompiled, which needs
+    all scores at once and fails for memory later, without a word."""
+    dynamo.config.fail_on_recompile_limit_hit = True
+    return torch.compile(function, dynamic=True)
 
 
 def _chunked(

@@ -105,7 +105,7 @@ class AttentionConfig:
     """How the drafter's attention is computed. Changes memory and speed, never the result beyond rounding."""
 
     path: str = "sdpa"
-    """`sdpa`: chunks of anchor blocks; `dense`: one mask over everything, the slow oracle."""
+    """`flex`: compiled and block-sparse, CUDA only; `sdpa`: chunks of anchor blocks; `dense`: the slow oracle."""
     sdpa_chunk: int = 128
     """Anchor blocks at once. Memory of scores and masks is linear in it."""
     backend: str = "auto"
@@ -296,7 +296,7 @@ _CHOICES = {
     "model.dtype": ("auto", "float32", "bfloat16"),
     "batch.sampler": ("window", "buckets"),
     "loss.kind": ("ce", "dpace", "kl"),
-    "attention.path": ("sdpa", "dense"),
+    "attention.path": ("flex", "sdpa", "dense"),
     "attention.backend": ("auto", "math", "efficient", "cudnn"),
     "optim.schedule": ("cosine", "wsd", "constant"),
 }
@@ -348,6 +348,8 @@ def _check(config: Config) -> None:
         raise ConfigError("loss.dpace_alpha must lie within 0 and 1")
     if len({device.startswith("cuda") for device in (*config.topology.targets, *config.topology.drafters)}) > 1:
         raise ConfigError("topology: targets and drafters must be of one kind, cpu or cuda")
+    if config.attention.path == "flex" and any(device.startswith("cpu") for device in config.topology.drafters):
+        raise ConfigError("attention.path: flex needs an accelerator; on the CPU use sdpa")
     if len(config.optim.betas) != 2:
         raise ConfigError("optim.betas must hold two numbers")
     if not config.topology.targets:

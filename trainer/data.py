@@ -178,6 +178,11 @@ class MicroBatch:
     tokens: int
     """Real tokens, without padding."""
 
+    def first(self) -> MicroBatch:
+        """Its first sequence alone."""
+        rows = (self.ids[:1], self.anchors[:1], self.keep[:1], self.labels[:1], self.valid[:1])
+        return MicroBatch(*rows, tokens=self.tokens // len(self.ids))
+
 
 def collate(
     source: TokenSource, samples: Sequence[int], *, epoch: int, seed: int, slots: int, block: int

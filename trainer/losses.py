@@ -126,10 +126,11 @@ def _chunk(
     decayed: Tensor,
     verifier: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    logits = functional.linear(hidden, head).float()
+    # Flat: over a sliced, three-dimensional input the product would run block by block and read the head each time.
+    logits = functional.linear(hidden.flatten(0, 1), head).float().view(*labels.shape, -1)
     if config.kind == "kl":
         assert verifier is not None
-        wanted = functional.linear(verifier, head).float().log_softmax(dim=-1)
+        wanted = functional.linear(verifier.flatten(0, 1), head).float().view(*labels.shape, -1).log_softmax(dim=-1)
         losses = (wanted.exp() * (wanted - logits.log_softmax(dim=-1))).sum(dim=-1)
     else:
         losses = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)

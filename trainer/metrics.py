@@ -48,14 +48,20 @@ class StepReport:
     devices: tuple[DeviceMemory, ...]
     queue_depth: int
     queue_size: int
+    queue_wait_s: float
+    """How long the drafter had nothing to do but to wait for a target."""
+    mfu: float | None
+    """Model FLOPs over what the devices could have done; None where their peak is not known."""
 
     def line(self, eta_s: float) -> str:
         """The step's line in the log."""
         memory = max(device.allocated_bytes for device in self.devices) / 1e9
+        mfu = f"mfu {self.mfu:.1%}  " if self.mfu is not None else ""
+        wait = f" wait {self.queue_wait_s / self.seconds:.0%}" if self.queue_wait_s else ""
         return (
             f"step {self.step}/{self.total_steps}  loss {self.loss:.4f}  grad_norm {self.grad_norm:.3f}  "
             f"accept {self.accept:.2f}  lr {self.lr:.2e}  {self.tokens / self.seconds / 1e3:.1f} Ktok/s  "
-            f"mem {memory:.2f} GB  queue {self.queue_depth}/{self.queue_size}  ETA {duration(eta_s)}"
+            f"{mfu}mem {memory:.2f} GB  queue {self.queue_depth}/{self.queue_size}{wait}  ETA {duration(eta_s)}"
         )
 
     def fields(self) -> dict[str, object]:
@@ -73,7 +79,8 @@ class StepReport:
             "tokens_per_s": self.tokens / self.seconds,
             "seconds": self.seconds,
             "devices": [asdict(device) for device in self.devices],
-            "queue": {"depth": self.queue_depth, "size": self.queue_size},
+            "queue": {"depth": self.queue_depth, "size": self.queue_size, "wait_s": round(self.queue_wait_s, 6)},
+            "mfu": self.mfu,
         }
 
 

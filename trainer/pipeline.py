@@ -54,6 +54,10 @@ class Pipeline(Protocol):
         """Micro-batches that wait for the drafter, and how many may."""
         ...
 
+    def waited_s(self) -> float:
+        """How long the drafter had to wait for its micro-batches since the last call, once its work is done."""
+        ...
+
     def close(self) -> None:
         """Ends whatever runs in the background."""
         ...
@@ -81,6 +85,10 @@ class CoLocated:
     def queue(self) -> tuple[int, int]:
         """See Pipeline: always empty."""
         return 0, 1
+
+    def waited_s(self) -> float:
+        """See Pipeline: it never waits."""
+        return 0.0
 
     def close(self) -> None:
         """See Pipeline: nothing runs."""

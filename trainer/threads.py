@@ -43,6 +43,7 @@ class Slot:
         self._read: torch.cuda.Event | None = None
         self._written: torch.cuda.Event | None = None
         self._view: Tensor | None = None
+        self._waits: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
 
     def fill(self, features: Tensor) -> None:
         """Called in a target's thread: brings the features over."""
@@ -62,8 +63,18 @@ class Slot:
         """Called in the drafter's thread: the features, once they have arrived."""
         assert self._view is not None
         if self._written is not None:
-            torch.cuda.current_stream(self._device).wait_event(self._written)
+            stream = torch.cuda.current_stream(self._device)
+            idle, busy = _clock(), _clock()
+            stream.record_event(idle)
+            stream.wait_event(self._written)
+            stream.record_event(busy)
+            self._waits.append((idle, busy))
         return self._view
+
+    def waited_s(self) -> float:
+        """How long the drafter's device stood still for the features since the last call; for finished work only."""
+        waits, self._waits = self._waits, []
+        return float(sum(idle.elapsed_time(busy) for idle, busy in waits)) / 1e3
 
     def release(self) -> None:
         """Called in the drafter's thread when all work that reads the features is queued."""
@@ -95,7 +106,9 @@ class Threaded:
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, MicroBatch]] = []
         self._steps: list[StepBatch] = []
-        self._ring = [Slot(device) for _ in range(slots)]
+        self._all = [Slot(device) for _ in range(slots)]
+        self._ring = list(self._all)
+        self._host_wait_s = 0.0
         self._done: dict[int, Slot] = {}
         self._exhausted = self._closed = False
         self._error: BaseException | None = None
@@ -122,6 +135,12 @@ class Threaded:
         with self._changed:
             return len(self._done), self._slots
 
+    def waited_s(self) -> float:
+        """See Pipeline: on an accelerator what its stream stood still, otherwise what this thread did."""
+        on_host, self._host_wait_s = self._host_wait_s, 0.0
+        on_device = sum(slot.waited_s() for slot in self._all)
+        return on_device if self._device.startswith("cuda") else on_host
+
     def close(self) -> None:
         """Ends the threads: each after what it is computing."""
         with self._changed:
@@ -132,7 +151,9 @@ class Threaded:
 
     def _parts(self, step: StepBatch, sequence: int) -> Iterator[Ready]:
         for number, part in enumerate(step.parts, start=sequence):
+            began = time.monotonic()
             slot = self._wait(partial(self._done.pop, number, None))
+            self._host_wait_s += time.monotonic() - began
             yield drafter_inputs(self._frozen, self._shape, part, slot.take(), self._device)
             slot.release()
             with self._changed:
@@ -212,6 +233,10 @@ def side_streams(target: str, drafter: str) -> Iterator[None]:
         return
     with torch.cuda.stream(_stream(drafter)), torch.cuda.stream(_stream(target)):
         yield
+
+
+def _clock() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def _stream(device: str) -> torch.cuda.Stream:

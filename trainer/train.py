@@ -15,8 +15,9 @@ from trainer import checkpoint, memory
 from trainer.config import Config, ConfigError
 from trainer.data import MicroBatch, open_source, smallest
 from trainer.drafter import Drafter, draft_config
+from trainer.gauges import Arithmetic, Notices, compiled_programs, device_memory
 from trainer.losses import LossSums, loss_sums, weight
-from trainer.metrics import RULE, DeviceMemory, Metrics, StepReport, duration
+from trainer.metrics import RULE, Metrics, StepReport, duration
 from trainer.optim import MasterAdamW
 from trainer.pipeline import CoLocated, Pipeline, Ready, StepBatch, collate_part, drafter_inputs, step_batches
 from trainer.sampler import cut, open_sampler
@@ -70,6 +71,8 @@ class Run:
         if config.train.threads:
             torch.set_num_threads(config.train.threads)
         memory.steady_allocation()
+        # cuDNN makes a plan for every new shape, 9 ms of every call on an H200: lengths differ from batch to batch.
+        torch.backends.cuda.enable_cudnn_sdp(config.attention.backend == "cudnn")
         torch.manual_seed(config.train.seed)
         self.device = config.topology.drafters[0]
         self.dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(
@@ -84,6 +87,7 @@ class Run:
         self.drafter = self._new_drafter()
         self.optimizer = MasterAdamW(config.optim, self.drafter.named_parameters(), config.train.steps)
         self.root = Path(config.checkpoint.path)
+        self.arithmetic = Arithmetic(config, self.shape, self._devices())
         self.done = 0
         self.saved = -1
         self._tokens = 0
@@ -117,12 +121,15 @@ class Run:
             limit = memory.limit_address_space(headroom)
             self.metrics.say(f"Address space limited to {limit / 1e6:.0f} MB: {headroom / 1e6:.0f} MB from here")
         if self.config.batch.worst_first:
-            samples = self._worst_micro_batch()
-            size = f"{len(samples)} x {int(self.source.lengths[samples[0]])} tokens"
-            self.metrics.say(f"Trying the largest micro-batch: {size}")
-            part = collate_part(self.config, self.source, self.shape, samples, 0)
+            part = self.worst_micro_batch()
+            self.metrics.say(f"Trying the largest micro-batch: {len(part.ids)} x {part.ids.shape[1]} tokens")
             for target, device in self.targets:
                 self._rehearse(part, target, device)
+            if self.config.attention.path == "flex":
+                # A batch of one is compiled apart: torch treats the size 1 as a constant.
+                self._rehearse(part.first(), *self.targets[0])
+            if self.device.startswith("cuda"):
+                self._say_plan(part)
 
     def banner(self) -> None:
         """Prints the configuration as it will be run."""
@@ -136,6 +143,8 @@ class Run:
         say(f"Batch: {config.batch.tokens} tokens x {config.optim.accumulate}, {config.batch.sampler}")
         say(f"Anchors: {config.loss.anchors_per_sequence} per sequence, loss {config.loss.kind}")
         say(f"Attention: {config.attention.path}, chunk {config.attention.sdpa_chunk}, {config.attention.backend}")
+        if basis := self.arithmetic.basis():
+            say(f"MFU: of {basis}")
         say(f"Steps: {self.done} of {config.train.steps} done, checkpoint every {config.checkpoint.every}")
         say(RULE)
 
@@ -144,6 +153,7 @@ class Run:
         work = step_batches(self.config, self.source, self.sampler, self.shape, self.done)
         pipeline = self._open_pipeline(work, signals)
         first, begin = self.done, time.monotonic()
+        notices = Notices.after_warm_up([device_memory(name) for name in self._devices()])
         try:
             for step, ready in pipeline.steps():
                 started = time.monotonic()
@@ -151,7 +161,7 @@ class Run:
                 self.done = step.number
                 ended = time.monotonic()
                 eta_s = (ended - begin) / (self.done - first) * (self.config.train.steps - self.done)
-                self._report(step, outcome, ended - started, eta_s, pipeline.queue())
+                self._report(step, outcome, ended - started, eta_s, pipeline, notices)
                 every = self.config.checkpoint.every
                 if self.done == self.config.train.steps or (every and self.done % every == 0):
                     self.save()
@@ -230,8 +240,10 @@ class Run:
         norm, rate = self.optimizer.step(step.number)
         return Outcome(total, denominator, norm, rate)
 
-    def _report(self, step: StepBatch, outcome: Outcome, seconds: float, eta_s: float, queue: tuple[int, int]) -> None:
-        sums = outcome.sums
+    def _report(
+        self, step: StepBatch, outcome: Outcome, seconds: float, eta_s: float, pipeline: Pipeline, notices: Notices
+    ) -> None:
+        sums, (depth, size) = outcome.sums, pipeline.queue()
         self._loss = float(sums.numerator) / (outcome.denominator or 1.0)
         self._tokens += sum(part.tokens for part in step.parts)
         report = StepReport(
@@ -246,9 +258,14 @@ class Run:
             padded_tokens=sum(part.ids.size for part in step.parts),
             seconds=seconds,
             devices=tuple(device_memory(name) for name in self._devices()),
-            queue_depth=queue[0],
-            queue_size=queue[1],
+            queue_depth=depth,
+            queue_size=size,
+            queue_wait_s=pipeline.waited_s(),
+            mfu=self.arithmetic.part(step.parts, seconds),
         )
+        for kind, fields, line in notices.new(compiled_programs(), report.devices):
+            self.metrics.event(kind, {"step": step.number, **fields})
+            self.metrics.say(line)
         self.metrics.event("step", report.fields())
         if step.number % self.config.train.log_every == 0 or step.number == self.config.train.steps:
             self.metrics.say(report.line(eta_s))
@@ -316,37 +333,24 @@ class Run:
         self.micro_step(drafter_inputs(self.frozen, self.shape, part, features, self.device), 1.0)
         self.optimizer.skip()
 
-    def _worst_micro_batch(self) -> tuple[int, ...]:
+    def worst_micro_batch(self) -> MicroBatch:
+        """The micro-batch of the first epoch that needs most memory."""
         pieces = (
             piece
             for group in self.sampler.groups(0)
             for piece in cut(group.tolist(), self.source.lengths, self.config.batch.tokens)
         )
-        return max(pieces, key=lambda piece: self._predicted(len(piece), int(self.source.lengths[piece[0]])))
+        worst = max(pieces, key=lambda piece: self._predicted(len(piece), int(self.source.lengths[piece[0]])))
+        return collate_part(self.config, self.source, self.shape, worst, 0)
+
+    def _say_plan(self, part: MicroBatch) -> None:
+        """What the plan says of this micro-batch, against what it took."""
+        for planned in memory.plan_for(self.config, *part.ids.shape):
+            peak = device_memory(planned.device).peak_bytes / 1e9
+            self.metrics.say(f"  {planned.device}: planned {planned.peak_bytes / 1e9:.2f} GB, took {peak:.2f} GB")
 
     def _predicted(self, rows: int, length: int) -> float:
         return sum(memory.drafter_parts(self.config, self.shape, rows, length).values())
-
-
-def device_memory(device: str) -> DeviceMemory:
-    """What a device's allocator says now; for the CPU, what the kernel says of this process."""
-    if device.startswith("cpu"):
-        sizes = memory.process_bytes()
-        return DeviceMemory(
-            device=device,
-            allocated_bytes=sizes["VmRSS"],
-            reserved_bytes=sizes["VmSize"],
-            peak_bytes=sizes["VmHWM"],
-        )
-    stats = torch.cuda.memory_stats(device)
-    return DeviceMemory(
-        device=device,
-        allocated_bytes=stats["allocated_bytes.all.current"],
-        reserved_bytes=stats["reserved_bytes.all.current"],
-        peak_bytes=stats["allocated_bytes.all.peak"],
-        alloc_retries=stats["num_alloc_retries"],
-        ooms=stats["num_ooms"],
-    )
 
 
 def failure(error: BaseException) -> str:

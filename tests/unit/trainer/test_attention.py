@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainer.attention import Blocks, attend, visible  # noqa: E402
+from trainer.attention import Blocks, attend, rule, visible  # noqa: E402
 from trainer.config import AttentionConfig  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -60,7 +60,29 @@ def test_chunks_equal_the_dense_oracle(chunk: int, backend: str) -> None:
         torch.testing.assert_close(other.grad, one.grad, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("path", ["dense", "sdpa"])
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_equals_the_dense_oracle() -> None:
+    """Forward only: torch has no backward pass of it on the CPU (pytorch#169646); the compiled one runs on devices."""
+    query, *rest = (tensor.detach() for tensor in inputs())
+    context, own = (rest[0], rest[1]), (rest[2], rest[3])
+    expected = attend(AttentionConfig(path="dense"), query, context, own, blocks())
+    one = blocks()
+    found = attend(AttentionConfig(path="flex"), query, context, own, one)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    assert list(one.masks) == [CONTEXT], "one mask for all layers"
+
+
+def test_the_rule_of_flex_is_the_mask() -> None:
+    one = blocks()
+    allows = rule(one.anchors, one.keep, BLOCK, CONTEXT)
+    queries, keys = torch.arange(5 * BLOCK)[:, None], torch.arange(CONTEXT + 5 * BLOCK)
+    mask = visible(one.anchors, one.keep, BLOCK, CONTEXT)
+    for row in range(2):
+        assert torch.equal(allows(torch.tensor(row), torch.tensor(0), queries, keys), mask[row, 0])
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("path", ["dense", "sdpa", "flex"])
 def test_nothing_at_or_after_the_anchor_leaks(path: str) -> None:
     query, keys, values, own_keys, own_values = (tensor.detach() for tensor in inputs())
     config = AttentionConfig(path=path, sdpa_chunk=2)

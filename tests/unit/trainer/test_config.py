@@ -37,6 +37,7 @@ def test_override_wins_over_file(tmp_path: Path) -> None:
         ("[batch]\nbounds = [3, 2]", "batch.bounds must rise"),
         ("[train]\nsteps = 0", "train.steps must be at least 1, not 0"),
         ("[loss]\nkind = 'mse'", "loss.kind must be one of"),
+        ("[attention]\npath = 'flex'", "attention.path: flex needs an accelerator; on the CPU use sdpa"),
         ("[topology]\ndrafters = []", "topology.drafters must name exactly one device"),
         ("train = 3", "train must be a table"),
         ("= 3", "is not TOML"),
