@@ -1,8 +1,8 @@
 """Effects: what a decision asks of the node. Building the calls is here, when to make them is the watch's."""
 
 import asyncio
-import shlex
 from datetime import datetime
+from typing import NamedTuple
 
 from supervisor.control.facts import Facts
 from supervisor.model.code import Code
@@ -10,11 +10,21 @@ from supervisor.model.errors import InvalidInput
 from supervisor.model.node import NodeFacts
 from supervisor.model.run import Attempt
 from supervisor.model.spec import Spec
+from supervisor.node.decode import noun
 from supervisor.node.link import Link
 from supervisor.probe.wire import COLUMNS, ROWS, CheckpointPlan, LaunchArgs, LaunchReply, StopArgs, StopReply
 from supervisor.remedy.configuration import Resolved, resolve
 
 MAX_CONFIG_BYTES = 1024 * 1024
+
+
+class Given(NamedTuple):
+    """What an attempt is given by its node."""
+
+    versions: dict[str, str | None] = {}
+    """The driver's; empty where it did not tell."""
+    devices: tuple[str, ...] = ()
+    """The kinds of its GPUs."""
 
 
 async def configuration_text(link: Link, spec: Spec) -> str | None:
@@ -32,12 +42,21 @@ async def configuration_text(link: Link, spec: Spec) -> str | None:
 
 
 async def launch(
-    link: Link, run_id: str, token: int, spec: Spec, attempt: Attempt, facts: Facts, *, claims: tuple[str, ...] = ()
+    link: Link,
+    run_id: str,
+    token: int,
+    spec: Spec,
+    attempt: Attempt,
+    facts: Facts,
+    *,
+    claims: tuple[str, ...] = (),
+    code_since: str | None = None,
 ) -> tuple[LaunchReply, Resolved]:
     """Starts the attempt, once however often it is asked: the node's fence answers `already`.
 
     The token goes first, so that no older owner can start or stop anything from here on. `claims`: the devices that
-    are the run's. InvalidInput where the spec names devices that the node does not have.
+    are the run's; `code_since`: the commit of the attempt before. InvalidInput where the spec names devices that the
+    node does not have.
     """
     resolved = await asyncio.to_thread(
         resolve,
@@ -50,6 +69,7 @@ async def launch(
     await link.claim(run_id, token)
     gpus = list(claims) if claims else await visible_gpus(link, spec)
     args = launch_args(run_id, token, spec, attempt.no, resolved, gpus)
+    args["code_since"] = code_since
     return await link.launch(args, resolved.config_text or b""), resolved
 
 
@@ -63,7 +83,9 @@ def launch_args(
         attempt=attempt_no,
         token=token,
         command=resolved.command if isinstance(resolved.command, str) else list(resolved.command),
-        setup=setup_text(spec),
+        setup=spec.setup,
+        venv=spec.venv,
+        conda=spec.conda,
         workdir=spec.workdir,
         env=dict(resolved.env),
         unset=list(resolved.unset),
@@ -72,22 +94,11 @@ def launch_args(
         config_beside=resolved.config_beside,
         metrics=spec.metrics,
         checkpoint=CheckpointPlan(path=plan.path, step=plan.step, complete=plan.complete) if plan else None,
+        code_since=None,
         gpus=gpus,
         columns=COLUMNS,
         rows=ROWS,
     )
-
-
-def setup_text(spec: Spec) -> str | None:
-    """The preamble: conda and venv are sugar for lines of it, before the person's own."""
-    lines: list[str] = []
-    if spec.conda:
-        lines.append(f'eval "$(conda shell.bash hook)" && conda activate {_quoted(spec.conda)}')
-    if spec.venv:
-        lines.append(f". {_quoted(spec.venv.rstrip('/') + '/bin/activate')}")
-    if spec.setup:
-        lines.append(spec.setup)
-    return "\n".join(lines) or None
 
 
 async def stop(link: Link, run_id: str, token: int, attempt_no: int, spec: Spec, why: str) -> StopReply:
@@ -106,19 +117,34 @@ async def stop(link: Link, run_id: str, token: int, attempt_no: int, spec: Spec,
     )
 
 
-def launched(attempt: Attempt, facts: Facts, reply: LaunchReply, resolved: Resolved, now: datetime) -> Attempt:
+def launched(
+    attempt: Attempt, facts: Facts, reply: LaunchReply, resolved: Resolved, given_: Given, now: datetime
+) -> Attempt:
     """The attempt as the node confirmed it."""
     return attempt.model_copy(
         update={
             "state": "running",
             "started_at": now,
-            "code": Code(head=reply["code"].get("head"), dirty=reply["code"].get("dirty")),
+            "code": noun(Code, reply["code"]),
+            "versions": given_.versions,
+            "devices": given_.devices,
             "config": resolved.values,
             "env": dict(resolved.env),
             "command": resolved.command,
             "resumed_from": attempt.resumed_from if facts.resumed_path else None,
         }
     )
+
+
+def given(link: Link, spec: Spec, claims: tuple[str, ...] = ()) -> Given:
+    """What the node said of itself when the attempt was launched; `claims` as for the launch."""
+    facts = link.facts
+    if facts is None:
+        return Given()
+    driver = facts.versions.get("driver")
+    wanted = {gpu.uuid for gpu in facts.gpus if spec.gpus == "all" or gpu.index in spec.gpus}
+    chosen = [gpu for gpu in facts.gpus if gpu.uuid in (claims or wanted)]
+    return Given({"driver": driver} if driver else {}, tuple(gpu.name for gpu in chosen))
 
 
 async def visible_gpus(link: Link, spec: Spec) -> list[str] | None:
@@ -140,10 +166,3 @@ async def visible_gpus(link: Link, spec: Spec) -> list[str] | None:
 
 def _by_index(facts: NodeFacts | None) -> dict[int, str]:
     return {gpu.index: gpu.uuid for gpu in facts.gpus} if facts else {}
-
-
-def _quoted(text: str) -> str:
-    """`text` as one word of the shell; a leading `~/` stays the home folder."""
-    if text.startswith("~/"):
-        return '"$HOME"/' + shlex.quote(text[2:])
-    return shlex.quote(text)

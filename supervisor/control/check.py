@@ -19,6 +19,7 @@ from supervisor.control.written import (
     with_facts,
 )
 from supervisor.diagnosis.examine import AttemptContext, Examination, examine
+from supervisor.model.code import Code
 from supervisor.model.decision import Decision, StopAttempt
 from supervisor.model.event import EventType
 from supervisor.model.noun import from_unix
@@ -121,6 +122,8 @@ def adopted(written: Written, now: datetime) -> Written:
 
 def _remembered(facts: Facts, examination: Examination, seen: Observation, now: datetime, interval_s: float) -> Facts:
     changes: dict[str, Any] = {"last_checked_at": now, "phase": examination.phase}
+    if seen.versions_settled:
+        changes["versions_settled"] = True
     if examination.last_progress_at is not None:
         changes["last_progress_at"] = examination.last_progress_at
     if seen.log.data:
@@ -148,6 +151,10 @@ def _verdict(examination: Examination, facts: Facts) -> Verdict:
 
 def _attempt(attempt: Attempt, examination: Examination, seen: Observation, verdict: Verdict, now: datetime) -> Attempt:
     changes: dict[str, Any] = {"first_step": examination.first_step, "last_step": examination.last_step}
+    if seen.code is not None and attempt.code == Code():
+        changes["code"] = seen.code
+    if seen.versions:
+        changes["versions"] = {**attempt.versions, **seen.versions}
     if seen.exit is not None and attempt.exit is None:
         changes["exit"] = Exit(code=seen.exit.code, signal=seen.exit.signal, oom_kills=seen.exit.oom_kills)
     if verdict.final:

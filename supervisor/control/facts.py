@@ -50,3 +50,5 @@ class Facts(Noun):
     """When it first completed a step that no attempt before had completed."""
     last_progress_at: Moment | None = None
     phase: str = ""
+    versions_settled: bool = False
+    """What it runs with is known for good."""

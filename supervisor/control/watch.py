@@ -215,14 +215,22 @@ class Watch:
         """The code that an automatic restart would run; None where nothing is restarted or the spec says `live`."""
         if record.request is not None or not record.run.attempts or record.spec.code == "live":
             return None
-        return await self._around.link.code(record.spec.workdir)
+        then = record.run.attempts[-1]
+        return await self._around.link.code(record.spec.workdir, then.command, then.code.head)
 
     async def _launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """The attempt's row is written; start it, or find it started."""
         around, facts = self._around, facts_of(last)
         try:
             reply, resolved = await act.launch(
-                around.link, self.run_id, record.token, record.spec, last.attempt, facts, claims=record.run.claims
+                around.link,
+                self.run_id,
+                record.token,
+                record.spec,
+                last.attempt,
+                facts,
+                claims=record.run.claims,
+                code_since=_head_before(record, last),
             )
         except (NodeUnfit, NotFound, InvalidInput) as error:
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
@@ -232,7 +240,7 @@ class Watch:
         if reply["state"] == "refused":
             return await self._wait_because(record, f"The node refuses the launch: {reply['why']}", REFUSED_AGAIN_S)
         now = around.now()
-        attempt = act.launched(last.attempt, facts, reply, resolved, now)
+        attempt = act.launched(last.attempt, facts, reply, resolved, act.given(around.link, record.spec, record.run.claims), now)
         return await self._apply(between.started(record, last, facts, reply, resolved, attempt, now))
 
     async def _release(self, record: RunRecord, now: datetime) -> float | None:
@@ -288,6 +296,7 @@ class Watch:
             wake="end",
             alarms=[],
             screen=False,
+            about=not facts_of(last).versions_settled or last.attempt.code == Code(),
             limit_bytes=MAX_SLICE_BYTES,
         )
 
@@ -394,3 +403,9 @@ class Watch:
                 await self._woken.wait()
         except TimeoutError:
             return
+
+
+def _head_before(record: RunRecord, last: AttemptRecord) -> str | None:
+    """The commit of the attempt before, where it is known."""
+    heads = [attempt.code.head for attempt in record.run.attempts if attempt.no < last.attempt.no]
+    return heads[-1] if heads else None

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from supervisor.model.code import Code
 from supervisor.model.noun import Noun
 
 
@@ -208,6 +209,12 @@ class Observation(Noun):
     host: Host | None = None
     checkpoints: tuple[Checkpoint, ...] | None = None
     screen: Screen | None = None
+    code: Code | None = None
+    """The attempt's code; None: not asked for, or not looked at yet."""
+    versions: dict[str, str | None] | None = None
+    """What the attempt's Python runs with; None: not asked for, or nothing seen so far."""
+    versions_settled: bool = False
+    """They will not change any more."""
     blind: dict[str, str] = Field(default_factory=dict)
     """Vantages that failed in this check (`tmux`, `gpu`, `container`, …) with the error text."""
     kernel: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -171,9 +171,12 @@ class Link:
         args = {"path": path, "offset": offset, "size": size, "base": base}
         return decode.piece(await self._call("read", args, deadline_s=_QUICK_S))
 
-    async def code(self, workdir: str) -> Code:
-        """The code that lies in the work folder at present; both None where it is in no repository."""
-        frame = await self._call("code", {"workdir": workdir}, deadline_s=_QUICK_S)
+    async def code(self, workdir: str, command: str | Sequence[str] = "", since: str | None = None) -> Code:
+        """The code that lies in the work folder at present, the scripts that `command` names with it; where `since`, an
+        earlier commit, is given, what lies between as well."""
+        words = command if isinstance(command, str) else list(command)
+        args = {"workdir": workdir, "command": words, "since": since}
+        frame = await self._call("code", args, deadline_s=_QUICK_S)
         return decode.noun(Code, frame.header["result"])
 
     async def memory(self) -> list[dict[str, Any]]:

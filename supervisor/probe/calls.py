@@ -107,7 +107,10 @@ class Calls:
         return {"token": fence.claim(args["run"], args["token"])}, b""
 
     def _launch(self, args: dict[str, Any], raw: bytes) -> Result:
-        return launch.launch(args, raw, self._table), b""
+        reply = launch.launch(args, raw, self._table)
+        if reply["state"] == "started":
+            self.attempt(args).seek_versions(self._table)
+        return reply, b""
 
     def _observe(self, args: dict[str, Any], raw: bytes) -> Result:
         return observe.snapshot(self.attempt(args), args, self._table, self._host, self._devices)
@@ -167,7 +170,7 @@ class Calls:
         return stacks.stacks(found, args.get("signal")), b""
 
     def _code(self, args: dict[str, Any], raw: bytes) -> Result:
-        return dict(code.code_of(script.workdir(args))), b""
+        return code.code_of(script.workdir(args), args.get("command") or "", args.get("since")), b""
 
     def _fitness(self, args: dict[str, Any], raw: bytes) -> Result:
         return fitness.fitness(args.get("paths") or {}), b""

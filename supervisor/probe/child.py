@@ -11,7 +11,7 @@ from typing import Any
 
 OOM_SCORE_RAISE = 300
 """Under memory pressure the kernel should take the trainer before the wrapper that records its end."""
-FAILED_SECRET = 124
+FAILED_BEFORE = 124
 FAILED_WORKDIR = 125
 FAILED_EXEC = 126
 NOT_FOUND = 127
@@ -24,10 +24,11 @@ def start(
     workdir: str,
     terminal: tuple[int, int],
     cgroup: str | None,
-    lacking: str | None = None,
+    lacking: tuple[str, str] | None = None,
 ) -> tuple[int, int]:
     """Fork the child into `terminal` (master, slave). Answers its pid and a pipe that ends when the exec worked and
-    otherwise holds why it did not (`failure`). With `lacking`, a secret that it lacks, it only says so and ends."""
+    otherwise holds why it did not (`failure`). With `lacking`, a record's `failure` (`secret`, `setup`) and its detail,
+    it only says so and ends."""
     _, slave = terminal
     report, reported = os.pipe()
     pid = os.fork()
@@ -62,15 +63,12 @@ def _become(
     slave: int,
     cgroup: str | None,
     reported: int,
-    lacking: str | None,
+    lacking: tuple[str, str] | None,
 ) -> None:
     os.setsid()
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
     for descriptor in (0, 1, 2):
         os.dup2(slave, descriptor)
-    if lacking is not None:
-        _tell(reported, "secret", lacking)
-        os._exit(FAILED_SECRET)
     _join(cgroup)
     _raise_oom_score()
     os.umask(0o022)
@@ -79,6 +77,9 @@ def _become(
     except OSError as error:
         _tell(reported, "workdir", f"{workdir}: {error.strerror}")
         os._exit(FAILED_WORKDIR)
+    if lacking is not None:
+        _tell(reported, *lacking)
+        os._exit(FAILED_BEFORE)
     _default_signals()
     try:
         os.execvpe(argv[0], argv, environment)  # noqa: S606

@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any
 
-from supervisor.probe import folder, limits, processes, script, session, views
+from supervisor.probe import difference, folder, limits, preamble, processes, session, versions, views
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
@@ -26,7 +26,10 @@ _ATTEMPT_FILES = (
     "journal",
     "gaps",
     "code.json",
-    script.SETUP_MARK,
+    difference.FILE,
+    versions.FILE,
+    preamble.MARK,
+    preamble.STEP,
     views.SOCKET,
 )
 

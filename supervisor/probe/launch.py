@@ -7,7 +7,8 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from supervisor.probe import code, delivery, fence, folder, processes, script, session
+from supervisor.probe import delivery, difference, fence, folder, processes, script, session
+from supervisor.probe.code import Look
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
@@ -15,6 +16,8 @@ BEGIN_S = 10.0
 """A wrapper passes the fence within milliseconds; after so long the launch is given up by a tombstone."""
 CHILD_S = 1.0
 """Between the fence and the fork."""
+CODE_S = 1.0
+"""So long the reply waits for the code to be looked at; later it is told with an observation."""
 LEFTOVER_S = 2.0
 """How long processes of an earlier attempt may take to vanish."""
 _KEYS = {
@@ -73,10 +76,10 @@ def launch(args: dict[str, Any], raw: bytes, table: processes.Table) -> dict[str
             f"cannot write the attempt's records: {error.filename or files.folder}: {error.strerror}",
             "make room or give the user write permission there",
         ) from None
-    hashing = threading.Thread(target=_keep_code, args=(args, files), daemon=True)
-    hashing.start()
+    looked_at = threading.Event()
+    threading.Thread(target=_keep_code, args=(args, files, looked_at), daemon=True).start()
     why = _open(args, files, parcel)
-    hashing.join(code.GIT_S)
+    looked_at.wait(CODE_S)
     if why is None:
         return _reply(args, files, "started", None)
     return _reply(args, files, "refused", why)
@@ -149,9 +152,19 @@ def _rendered_before(run: str) -> list[str]:
     return known
 
 
-def _keep_code(args: dict[str, Any], files: Files) -> None:
+def _keep_code(args: dict[str, Any], files: Files, looked_at: threading.Event) -> None:
+    """The record first: the text of the difference may take longer."""
+    try:
+        look = Look(script.workdir(args), args["command"], args.get("code_since"))
+        record = look.record()
+        with contextlib.suppress(OSError):
+            folder.create_file(files.code, json.dumps(record).encode())
+    finally:
+        looked_at.set()
+    text = difference.text_of(look, record)
     with contextlib.suppress(OSError):
-        folder.create_file(files.code, json.dumps(code.code_of(script.workdir(args))).encode())
+        if text:
+            folder.create_file(os.path.join(files.folder, difference.FILE), text)
 
 
 def _open(args: dict[str, Any], files: Files, parcel: bytes) -> str | None:
@@ -205,7 +218,7 @@ def _reply(args: dict[str, Any], files: Files, state: str, why: str | None) -> d
         "folder": files.folder,
         "started_unix_s": record.get("at_unix_s") if state != "refused" else None,
         "boot_id": folder.boot_id() or "",
-        "code": folder.read_json(files.code) or {"head": None, "dirty": None},
+        "code": folder.read_json(files.code) or {},
         "config_path": script.config_path(known, files.folder),
         "socket": folder.socket_path(args["run"]),
         "session": session.name(args["attempt"]),

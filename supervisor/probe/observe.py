@@ -6,7 +6,19 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from supervisor.probe import announced, fence, folder, host, limits, processes, script, segments, session, wire
+from supervisor.probe import (
+    announced,
+    fence,
+    folder,
+    host,
+    limits,
+    processes,
+    script,
+    segments,
+    session,
+    versions,
+    wire,
+)
 from supervisor.probe.checkpoints import Checkpoints
 from supervisor.probe.devices import Devices
 from supervisor.probe.wire import CallError
@@ -33,8 +45,20 @@ class Attempt:
         self.checkpoints = Checkpoints(self.launch)
         self.metrics = script.metrics_path(self.launch, self.folder) if self.launch else None
         self.devices_seen_at: float | None = None
+        self._seeker: versions.Seeker | None = None
         self._standing = "none"
         self._exit: dict[str, Any] | None = None
+
+    def seek_versions(self, table: processes.Table) -> None:
+        """Look for what it runs with, beside everything else, unless that is known."""
+        if self._seeker is None:
+
+            def living() -> list[processes.Stat]:
+                table.refresh(time.monotonic())
+                return self.members.look(table)
+
+            self._seeker = versions.Seeker(self.folder, self.launch, living)
+        self._seeker.begin()
 
     @property
     def known(self) -> bool:
@@ -167,6 +191,8 @@ def snapshot(
     seen["session"] = session.glance(attempt.run, wrapper[0] if wrapper and wrapper_lives else None)
     seen["checkpoints"] = attempt.checkpoints.look(now, force=record is not None or closed)
     _see_devices(attempt, seen, devices, now)
+    if args.get("about"):
+        _tell_about(attempt, table, seen)
     if args["screen"]:
         seen["screen"] = _screen(attempt, seen, blind)
     raw = _slices(attempt, args, seen, closed)
@@ -192,6 +218,16 @@ def read(path: str, offset: int, size: int, base: str | None) -> tuple[dict[str,
     finally:
         os.close(descriptor)
     return {"offset": max(0, offset), "size": len(data), "end": end}, data
+
+
+def _tell_about(attempt: Attempt, table: processes.Table, seen: dict[str, Any]) -> None:
+    """The code and the versions, as far as they are known by now."""
+    seen["code"] = folder.read_json(attempt.path("code.json"))
+    known = versions.found(attempt.folder)
+    if known is not None:
+        seen["versions"], seen["versions_settled"] = known["versions"], known["settled"]
+    if seen["exit"] is None:
+        attempt.seek_versions(table)
 
 
 def _no_slice() -> dict[str, Any]:

@@ -1,18 +1,15 @@
 """What the wrapper starts: argv, environment and paths of an attempt, from its launch record."""
 
 import os
-import pwd
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from supervisor.probe import folder
+from supervisor.probe import environment as clean
+from supervisor.probe import folder, preamble
 
 TAG = "VIGIL_ATTEMPT"
 """The environment variable, inherited by all of the attempt's processes, that says whose they are."""
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SETUP_MARK = "setup"
-"""A file of the attempt: emptied (which needs no disk) when the setup has succeeded."""
 
 
 def tag(run: str, attempt: int) -> str:
@@ -21,17 +18,21 @@ def tag(run: str, attempt: int) -> str:
 
 
 def argv(launch: dict[str, Any], attempt_folder: str) -> list[str]:
-    """What is executed. A string is a line for bash; a list runs without a shell unless a setup comes first."""
-    command, setup = launch["command"], launch.get("setup")
+    """What is executed. A string is a line for bash; a list runs without a shell unless a preamble comes first.
+
+    Unfit where the preamble names what is not there.
+    """
+    command = launch["command"]
+    before = ""
+    if preamble.is_there(launch):
+        path = environment(launch, attempt_folder).get("PATH", os.defpath)
+        before = preamble.text(launch, attempt_folder, workdir(launch), path)
     if isinstance(command, str):
-        line = _placed(command, launch, attempt_folder, quote=True)
-        if not setup:
-            return ["bash", "-o", "pipefail", "-c", line]
-        return ["bash", "-o", "pipefail", "-c", _after_setup(setup, attempt_folder) + line]
+        return ["bash", "-o", "pipefail", "-c", before + _placed(command, launch, attempt_folder, quote=True)]
     words = [_placed(word, launch, attempt_folder, quote=False) for word in command]
-    if not setup:
+    if not before:
         return words
-    return ["bash", "-o", "pipefail", "-c", _after_setup(setup, attempt_folder) + 'exec "$@"', "bash", *words]
+    return ["bash", "-o", "pipefail", "-c", before + 'exec "$@"', "bash", *words]
 
 
 def environment(
@@ -42,25 +43,7 @@ def environment(
 ) -> dict[str, str]:
     """The whole environment: a clean base (lxc-attach and tmux pass foreign variables on), what the `env_file` holds,
     the launch's own, then its secrets."""
-    try:
-        entry = pwd.getpwuid(os.getuid())
-        user, shell = entry.pw_name, entry.pw_shell
-    except KeyError:
-        user, shell = str(os.getuid()), "/bin/sh"
-    home = folder.home()
-    variables = {
-        "HOME": home,
-        "USER": user,
-        "LOGNAME": user,
-        "SHELL": shell or "/bin/sh",
-        "PATH": f"{home}/.local/bin:{_node_path()}",
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "TERM": "screen-256color",
-        "PYTHONUNBUFFERED": "1",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        **(from_file or {}),
-    }
+    variables = {**clean.base(), **(from_file or {})}
     if launch.get("gpus") is not None:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(launch["gpus"])
     for name, value in launch.get("env", {}).items():
@@ -102,35 +85,9 @@ def metrics_path(launch: dict[str, Any], attempt_folder: str) -> str | None:
     return folder.expand(path.replace("{attempt}", attempt_folder), workdir(launch)) if path else None
 
 
-def _after_setup(setup: str, attempt_folder: str) -> str:
-    # The status stands on a line of its own: `eval … || exit` would switch the setup's own `set -e` off.
-    mark = shlex.quote(os.path.join(attempt_folder, SETUP_MARK))
-    return (
-        f"eval {shlex.quote(setup)}\n"
-        "__vigil_status=$?\n"
-        'if [ "$__vigil_status" -ne 0 ]; then exit "$__vigil_status"; fi\n'
-        f": >| {mark}\n"
-        "unset __vigil_status\n"
-    )
-
-
 def _placed(text: str, launch: dict[str, Any], attempt_folder: str, *, quote: bool) -> str:
     shown = shlex.quote if quote else str
     config = config_path(launch, attempt_folder)
     if config is not None:
         text = text.replace("{config}", shown(config))
     return text.replace("{attempt}", shown(attempt_folder))
-
-
-def _node_path() -> str:
-    try:
-        with open("/etc/environment", encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        name, _, value = line.strip().partition("=")
-        if name.removeprefix("export ").strip() == "PATH":
-            own = [part for part in value.strip().strip("\"'").split(":") if part.startswith("/")]
-            return ":".join([*own, *(part for part in _PATH.split(":") if part not in own)])
-    return _PATH

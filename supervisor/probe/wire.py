@@ -109,6 +109,11 @@ class LaunchArgs(RunKey, Confided):
     command: str | list[str]
     """A line for `bash -o pipefail -c`, or an argv. `{config}` and `{attempt}` are still in it."""
     setup: str | None
+    """Bash for the command's own shell."""
+    venv: str | None
+    """A virtual environment to activate before it, relative to workdir."""
+    conda: str | None
+    """A conda environment to activate before that, by name or by path."""
     workdir: str
     """`~` and `~/…` are expanded on the node."""
     env: dict[str, str]
@@ -123,6 +128,8 @@ class LaunchArgs(RunKey, Confided):
     metrics: str | None
     """Path of the metrics file, `{attempt}` still in it."""
     checkpoint: CheckpointPlan | None
+    code_since: str | None
+    """The commit of the attempt before: what lies between is told with the code."""
     gpus: list[str] | None
     """UUIDs for CUDA_VISIBLE_DEVICES; None: leave the variable alone."""
     columns: int
@@ -140,8 +147,8 @@ class LaunchReply(TypedDict):
     folder: str
     started_unix_s: float | None
     boot_id: str
-    code: dict[str, str | None]
-    """`head` and `dirty` of the work folder's git repository."""
+    code: dict[str, Any]
+    """The shape of `supervisor.model.code.Code`; empty where it was not looked at in time."""
     config_path: str | None
     """Where `{config}` pointed."""
     socket: str
@@ -161,6 +168,8 @@ class ObserveArgs(RunKey):
     alarms: list[str]
     """Literal strings whose passing in the log answers early."""
     screen: bool
+    about: bool
+    """Whether the attempt's code and versions are asked for."""
     limit_bytes: int
 
 

@@ -21,11 +21,13 @@ from supervisor.probe import (
     fence,
     folder,
     limits,
+    preamble,
     processes,
     script,
     segments,
     terminal,
 )
+from supervisor.probe.unfit import Unfit
 from supervisor.probe.views import Views
 
 LOCK_PATIENCE_S = 3.0
@@ -88,7 +90,7 @@ def _reserve(attempt_folder: str) -> None:
     for name in ("child.json", "exit.json", "closed"):
         folder.reserve(os.path.join(attempt_folder, name), RECORD_BYTES)
     announced.reserve(os.path.join(attempt_folder, "announced"))
-    with open(os.path.join(attempt_folder, script.SETUP_MARK), "w", encoding="ascii") as file:
+    with open(os.path.join(attempt_folder, preamble.MARK), "w", encoding="ascii") as file:
         file.write("not yet\n")
 
 
@@ -153,13 +155,18 @@ class Wrapper:
         self._choose_group()
         self._confided = confided.receive(self._folder, self._launch)
         self._started_unix_s = time.time()
+        lacking = ("secret", self._confided.lacking) if self._confided.lacking else None
+        try:
+            argv = script.argv(self._launch, self._folder)
+        except Unfit as error:
+            argv, lacking = [], lacking or ("setup", str(error))
         self._pid, self._report = child.start(
-            script.argv(self._launch, self._folder),
+            argv,
             script.environment(self._launch, self._folder, self._confided.from_file, self._confided.secrets),
             script.workdir(self._launch),
             self._terminal,
             self._group.path if self._own_group and self._group else None,
-            self._confided.lacking,
+            lacking,
         )
         stat = processes.read_stat(self._pid)
         record = {
@@ -288,12 +295,11 @@ class Wrapper:
         folder.fill(os.path.join(self._folder, "exit.json"), json.dumps(record).encode())
 
     def _setup_failure(self, code: int) -> tuple[str, str] | None:
-        if not self._launch.get("setup") or code < 0:
+        if not preamble.is_there(self._launch) or code < 0 or preamble.is_over(self._folder):
             return None
-        with contextlib.suppress(OSError):
-            if os.stat(os.path.join(self._folder, script.SETUP_MARK)).st_size == 0:
-                return None
-        return "setup", f"the setup ended with code {code} before the command began"
+        step = preamble.step(self._folder)
+        what = "the setup" if step == "setup" else f"`{step}`"
+        return "setup", f"{what} ended with code {code} before the command began"
 
     def _survivors(self) -> list[int]:
         members = processes.Members(self._folder, self._launch["run"], self._launch["attempt"])

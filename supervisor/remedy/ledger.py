@@ -1,7 +1,8 @@
 """The ledger: points proven good or bad, and corrections that did not help.
 
-A point is what an attempt was launched with: configuration, environment, turned flags and code. Where the
-checkpoint lies is no part of it, so a resumed attempt stands at the same point as its predecessor.
+A point is what an attempt was launched with: configuration, environment, turned flags, code, the versions of what runs
+it, and the kinds and number of its GPUs. Where the checkpoint lies is no part of it, so a resumed attempt stands at the
+same point as its predecessor.
 """
 
 import json
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from supervisor.model.causes import cause
-from supervisor.model.code import Code
+from supervisor.model.code import Code, changes
 from supervisor.model.noun import Noun
 from supervisor.model.run import Attempt, Turn
 from supervisor.model.spec import Resume, ResumeByConfig, ResumeByEnv, Scalar
@@ -55,10 +56,19 @@ class Point(Noun):
     known: bool = True
     """The configuration's values are among the settings."""
     code: Code = Code()
+    versions: tuple[tuple[str, str | None], ...] = ()
+    """Of Python, the libraries and the driver, as far as they were seen."""
+    devices: tuple[str, ...] = ()
+    """The kinds of its GPUs."""
 
     def same(self, other: "Point") -> bool:
-        """Whether both are the same point; unknown code counts as the same."""
-        if self.code.head and other.code.head and self.code != other.code:
+        """Whether both, this one the earlier, are the same point; what one of them does not know counts as the same."""
+        if changes(self.code, other.code).changed:
+            return False
+        theirs = dict(other.versions)
+        if any(theirs.get(name, version) != version for name, version in self.versions):
+            return False
+        if self.devices and other.devices and self.devices != other.devices:
             return False
         if self.known and other.known:
             return self.settings == other.settings
@@ -122,13 +132,22 @@ def ledger_of(attempts: Iterable[Attempt], *, resume: Resume | None = None) -> L
     return ledger
 
 
-def point(configuration: Configuration, code: Code | None = None, *, resume: Resume | None = None) -> Point:
-    """The point of a configuration that is not launched yet."""
+def point(
+    configuration: Configuration,
+    code: Code | None = None,
+    *,
+    resume: Resume | None = None,
+    versions: Mapping[str, str | None] | None = None,
+    devices: tuple[str, ...] = (),
+) -> Point:
+    """The point of a configuration that is not launched yet; `versions` and `devices` where they are expected."""
     return Point(
         settings=_frozen(_without_checkpoint(configuration.settings(), resume)),
         overrides=_frozen(configuration.overrides),
         known=configuration.document is not None,
         code=code or Code(),
+        versions=tuple(sorted((versions or {}).items())),
+        devices=devices,
     )
 
 
@@ -143,6 +162,8 @@ def point_of(attempt: Attempt, *, resume: Resume | None = None) -> Point:
         overrides=_frozen(attempt.overrides),
         known=bool(attempt.config),
         code=attempt.code,
+        versions=tuple(sorted(attempt.versions.items())),
+        devices=attempt.devices,
     )
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from supervisor.model.causes import Cause, Retry
+from supervisor.model.code import changes
 from supervisor.model.decision import GiveUp, HoldRun, Restart
 from supervisor.model.errors import InvalidInput
 from supervisor.model.observation import Checkpoint
@@ -19,7 +20,7 @@ from supervisor.remedy.configuration import configuration_of, with_checkpoint
 from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.correction import NUMERICS, Proposal, propose
 from supervisor.remedy.knobs import ladder
-from supervisor.remedy.ledger import BAD_CAUSES, Ledger, point
+from supervisor.remedy.ledger import BAD_CAUSES, Ledger, Point, point
 from supervisor.remedy.settings import Configuration
 
 CORRUPT = "checkpoint_corrupt"
@@ -149,13 +150,21 @@ def _no_way(case: Case, checkpoints: Sequence[Checkpoint]) -> HoldRun | None:
 
 
 def _code_changed(case: Case) -> HoldRun | None:
-    now, then = case.context.code_now, case.attempt.code
-    if case.spec.code == "live" or now is None or now.head is None or then.head is None or now == then:
+    if case.spec.code == "live" or case.context.code_now is None:
+        return None
+    change = changes(case.attempt.code, case.context.code_now)
+    if not change.changed:
         return None
     return HoldRun(
-        sentence=f"The code has changed since the attempt was launched ({then.head[:10]} -> {now.head[:10]}"
-        f"{', uncommitted changes' if now.dirty != then.dirty else ''}); `code: hold` leaves it to a person."
+        sentence=f"The code has changed since attempt {case.attempt.no} was launched: {change.shown}. `code: hold` "
+        f"leaves it to a person: `vigil start {case.run.name}` goes on with the code as it is now."
     )
+
+
+def _point(case: Case, configuration: Configuration) -> Point:
+    """What the next attempt would stand at: with the code, versions and devices of the last one."""
+    last = case.attempt
+    return point(configuration, last.code, resume=case.spec.resume, versions=last.versions, devices=last.devices)
 
 
 def _plan(case: Case, checkpoints: Sequence[Checkpoint]) -> _Plan | GiveUp:
@@ -185,7 +194,7 @@ def _unchanged(case: Case) -> _Plan:
 
 
 def _why_not_unchanged(case: Case) -> str:
-    bad = case.ledger.bad(point(case.configuration, case.attempt.code, resume=case.spec.resume))
+    bad = case.ledger.bad(_point(case, case.configuration))
     if bad:
         return f"attempt {bad.attempt} proved this configuration bad ({bad.cause})"
     if case.row.retry is Retry.WAIT:
@@ -206,7 +215,7 @@ def _why_not_unchanged(case: Case) -> str:
 def _launch(case: Case, plan: _Plan, checkpoints: Sequence[Checkpoint]) -> Restart | GiveUp:
     spec, attempts = case.spec, case.run.attempts
     after = plan.proposal.after if plan.proposal else case.configuration
-    candidate = point(after, case.attempt.code, resume=spec.resume)
+    candidate = _point(case, after)
     bad = case.ledger.bad(candidate)
     if bad:
         return GiveUp(sentence=f"Attempt {bad.attempt} proved this configuration bad ({bad.cause}).")

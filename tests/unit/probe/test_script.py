@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.probe import folder, script
+from supervisor.probe import folder, preamble, script
 from tests.integration.probe.conftest import launch_args
 
 
@@ -32,7 +32,7 @@ def test_a_path_with_a_blank_is_one_word_of_a_line() -> None:
 
 @pytest.mark.parametrize("setup", ["true", "x=1; [ $x = 1 ]", "cd /\n# a comment", "cat <<E >/dev/null\nhi\nE"])
 def test_the_setups_success_leaves_its_mark(tmp_path: Path, setup: str) -> None:
-    mark = tmp_path / script.SETUP_MARK
+    mark = tmp_path / preamble.MARK
     mark.write_text("not yet\n")
     argv = script.argv(launch("exit 5", setup=setup), str(tmp_path))
     assert subprocess.run(argv, check=False).returncode == 5
@@ -41,7 +41,7 @@ def test_the_setups_success_leaves_its_mark(tmp_path: Path, setup: str) -> None:
 
 @pytest.mark.parametrize("setup", ["false", "set -e; false; true", "exit 0", "if", "echo 'x"])
 def test_a_setup_that_fails_leaves_none(tmp_path: Path, setup: str) -> None:
-    mark = tmp_path / script.SETUP_MARK
+    mark = tmp_path / preamble.MARK
     mark.write_text("not yet\n")
     argv = script.argv(launch("exit 5", setup=setup), str(tmp_path))
     assert subprocess.run(argv, check=False, capture_output=True).returncode != 5
