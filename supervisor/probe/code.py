@@ -13,7 +13,7 @@ import stat
 import time
 from typing import Any
 
-from supervisor.probe.git import Git
+from supervisor.probe.git import FILTERS, Git, NotSafe
 
 LOOK_S = 5.0
 """All of it may take so long."""
@@ -62,19 +62,23 @@ class Look:
         elif shutil.which("git") is None:
             self._why.append("git is not installed on the node")
         else:
-            seen |= self._repository(git)
+            try:
+                seen |= self._repository(git)
+            except NotSafe as error:
+                self._why.append(str(error))
+                self.root = None
         seen["cut"] = self._cut
         seen["why"] = "; ".join(self._why)[:500] or None
         return seen
 
     def _repository(self, git: Git) -> dict[str, Any]:
-        answer = git.ask("rev-parse", "--show-toplevel", "HEAD", "HEAD^{tree}")
+        answer, filters = git.ask_all([("rev-parse", "--show-toplevel", "HEAD", "HEAD^{tree}"), FILTERS])
         if answer is None:
             self._why.append(_no_repository(self.workdir, git))
             return {}
         root, head, tree = os.fsdecode(answer).splitlines()[-3:]
         self.root = root
-        top = Git(root, self.until)
+        top = Git(root, self.until, filters)
         difference, others, branch, moved = top.ask_all(
             [
                 ("diff-index", "--raw", "-z", "--no-renames", "--ignore-submodules=all", "HEAD", "--"),
@@ -148,9 +152,10 @@ class Look:
         for line in modules[:MAX_SUBMODULES]:
             facts, _, name_bytes = line.partition(b"\t")
             name, commit = os.fsdecode(name_bytes), facts.split()[2].decode("ascii")
-            inner = Git(os.path.join(self.root, name), self.until)
-            if not os.path.exists(os.path.join(inner.place, ".git")):
+            place = os.path.join(self.root, name)
+            if not os.path.exists(os.path.join(place, ".git")):
                 continue  # not checked out: nothing can run from it
+            inner = Git(place, self.until, Git(place, self.until).ask(*FILTERS))
             head, difference = inner.ask_all(
                 [
                     ("rev-parse", "HEAD"),

@@ -1,8 +1,9 @@
 """Asking git about a repository that may be anybody's: nothing of the repository is ever executed, nothing written.
 
 A repository's own configuration can name programs (hooks, fsmonitor, external diffs, text converters, filters, pagers,
-ssh commands). Only plumbing that needs none of them is called, and what could still start one is switched off. Filters
-cannot be switched off without knowing their names: so no call is made that converts a working file.
+ssh commands). Only plumbing that needs none of them is called, and what could still start one is switched off. Even
+`diff-index` converts, by a filter, a file that was written in the same moment as the index: so filters are switched off
+by name, and a repository with one that has no decent name is not read.
 """
 
 import contextlib
@@ -22,6 +23,8 @@ _OPTIONS = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.sshCommand=false"),
 )
+FILTERS = ("config", "--name-only", "-z", "--get-regexp", r"^filter\.")
+"""What to ask a repository before anything that looks at working files; None where it names none."""
 _SETTINGS = "[safe]\n\tdirectory = *\n"
 """The user's place: before git 2.37 the command line may not say that a repository of another user is to be read."""
 
@@ -29,10 +32,11 @@ _SETTINGS = "[safe]\n\tdirectory = *\n"
 class Git:
     """One folder's repository, asked until a moment; an answer that comes too late is None like one that failed."""
 
-    def __init__(self, place: str, until: float) -> None:
-        """`until` is a monotonic time."""
+    def __init__(self, place: str, until: float, filters: bytes | None = None) -> None:
+        """`until` is a monotonic time; `filters`: the repository's answer to `FILTERS`."""
         self.place = place
         self.until = until
+        self._options = [*_OPTIONS, *_without(filters or b"")]
 
     def ask(self, *arguments: str, data: bytes | None = None) -> bytes | None:
         """What git answers; None where it fails, takes too long or says too much."""
@@ -45,7 +49,7 @@ class Git:
             source = _input(data) if number == 0 and data is not None else subprocess.DEVNULL
             try:
                 process = subprocess.Popen(
-                    ["git", *_OPTIONS, "-C", self.place, *arguments],
+                    ["git", *self._options, "-C", self.place, *arguments],
                     stdin=source,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -60,6 +64,23 @@ class Git:
                     os.close(source)
             started.append(process)
         return [None if process is None else _answer(process, self.until) for process in started]
+
+
+class NotSafe(Exception):  # noqa: N818 - says what it is
+    """The repository names a program that cannot be switched off."""
+
+
+def _without(filters: bytes) -> list[str]:
+    """Options that switch these filters off."""
+    names = {os.fsdecode(key)[len("filter.") :].rpartition(".")[0] for key in filters.split(b"\0") if key}
+    if any("=" in name or not name.isprintable() for name in names):
+        raise NotSafe("the repository's configuration names a filter that cannot be switched off")
+    return [
+        word
+        for name in sorted(names)
+        for setting in ("clean=", "smudge=", "process=", "required=false")
+        for word in ("-c", f"filter.{name}.{setting}")
+    ]
 
 
 def _environment() -> dict[str, str]:
