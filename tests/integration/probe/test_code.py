@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,8 @@ def text(place: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def own_state(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_state(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
-    yield
 
 
 @pytest.fixture
@@ -260,8 +258,7 @@ def test_a_launch_keeps_the_record_and_the_text(probe: Probe, repository: Path) 
     )
     assert list(record["files"]) == ["train.py"]
     assert probe.observe(R1, about=True)["code"] == json.loads((probe.folder(R1) / "code.json").read_text())
-    shown = until(lambda: (probe.folder(R1) / "code.diff").exists(), "the text is written")
-    assert shown
+    until((probe.folder(R1) / "code.diff").exists, "the text is written")
     assert "+lr = 5" in (probe.folder(R1) / "code.diff").read_text()
     assert probe.call("code", workdir=str(repository), command="python train.py")["files"] == record["files"]
     probe.stop(R1, grace_s=0.0)
