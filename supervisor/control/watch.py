@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import structlog
 
 from supervisor.alerts.incident import step
-from supervisor.control import act, admission, between, link_events, refold, stopping
+from supervisor.control import act, admission, between, code, link_events, refold, stopping
 from supervisor.control.check import adopted, checked
 from supervisor.control.written import Written, facts_of, last_of, stored
 from supervisor.model.code import Code
@@ -191,7 +191,7 @@ class Watch:
         if hold := record.run.hold:
             left_s = (hold.until - now).total_seconds() if hold.until else HELD_AGAIN_S
             return await self._wait_because(record, hold.sentence, min(left_s, HELD_AGAIN_S))
-        plan = between.next_plan(record, now, code_now=await self._code_now(record))
+        plan = between.next_plan(record, now, code_now=await code.code_now(self._around.link, record))
         if isinstance(plan, Restart) and plan.not_before and plan.not_before > now:
             why = f"back-off until {plan.not_before:%H:%M:%S} UTC. {plan.sentence}"
             return await self._wait_because(record, why, (plan.not_before - now).total_seconds())
@@ -211,13 +211,6 @@ class Watch:
             return await self._apply(between.failed(record, f"Not launched: {error}", now))
         return await self._apply(change)
 
-    async def _code_now(self, record: RunRecord) -> Code | None:
-        """The code that an automatic restart would run; None where nothing is restarted or the spec says `live`."""
-        if record.request is not None or not record.run.attempts or record.spec.code == "live":
-            return None
-        then = record.run.attempts[-1]
-        return await self._around.link.code(record.spec.workdir, then.command, then.code.head)
-
     async def _launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """The attempt's row is written; start it, or find it started."""
         around, facts = self._around, facts_of(last)
@@ -230,7 +223,7 @@ class Watch:
                 last.attempt,
                 facts,
                 claims=record.run.claims,
-                code_since=_head_before(record, last),
+                code_since=code.head_before(record, last.attempt.no),
             )
         except (NodeUnfit, NotFound, InvalidInput) as error:
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
@@ -240,7 +233,9 @@ class Watch:
         if reply["state"] == "refused":
             return await self._wait_because(record, f"The node refuses the launch: {reply['why']}", REFUSED_AGAIN_S)
         now = around.now()
-        attempt = act.launched(last.attempt, facts, reply, resolved, act.given(around.link, record.spec, record.run.claims), now)
+        attempt = act.launched(
+            last.attempt, facts, reply, resolved, act.given(around.link, record.spec, record.run.claims), now
+        )
         return await self._apply(between.started(record, last, facts, reply, resolved, attempt, now))
 
     async def _release(self, record: RunRecord, now: datetime) -> float | None:
@@ -403,9 +398,3 @@ class Watch:
                 await self._woken.wait()
         except TimeoutError:
             return
-
-
-def _head_before(record: RunRecord, last: AttemptRecord) -> str | None:
-    """The commit of the attempt before, where it is known."""
-    heads = [attempt.code.head for attempt in record.run.attempts if attempt.no < last.attempt.no]
-    return heads[-1] if heads else None
