@@ -252,6 +252,20 @@ class Vigil:
         """`{"line", "accepted"}`: the daemon's own public key, and whether the node's login lets it in."""
         return dict(self._json("POST", "/api/v1/nodes:key", json=spec.model_dump(mode="json"), timeout=60.0))
 
+    # --- secrets --------------------------------------------------------------------------------------------------
+
+    def secrets(self) -> list[dict[str, Any]]:
+        """All secrets: `name`, `set_at`, `set_by`, `runs`; never a value."""
+        return list(self._json("GET", "/api/v1/secrets")["items"])
+
+    def set_secret(self, name: str, value: str) -> dict[str, Any]:
+        """Sets one, new or not."""
+        return dict(self._json("PUT", f"/api/v1/secrets/{_quoted(name)}", json={"value": value}))
+
+    def remove_secret(self, name: str) -> dict[str, Any]:
+        """Forgets one; what was known of it. NotFound."""
+        return dict(self._json("DELETE", f"/api/v1/secrets/{_quoted(name)}"))
+
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _call(self, key: str, call: Call, body: Mapping[str, Any]) -> Run:

@@ -9,8 +9,9 @@ from supervisor.model.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.event import Event, EventType
 from supervisor.model.node import NodeFacts, NodeSpec
 from supervisor.model.observation import Screen
-from supervisor.model.reading import parse_spec
+from supervisor.model.reading import parse, parse_spec
 from supervisor.model.run import ALLOWED, Attachment, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
+from supervisor.model.secret import SecretInfo, check_value
 from supervisor.model.spec import Action, Scalar
 from supervisor.store.records import LogRead, Role, TokenInfo
 
@@ -53,6 +54,29 @@ class FakeLeaving:
 class FakeHostKey:
     fingerprint: str = "SHA256:fake"
     line: str = "ssh-ed25519 AAAAfake"
+
+
+@dataclass
+class FakeSecrets:
+    """Values in a dictionary; `known` is what may be seen."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    known: dict[str, SecretInfo] = field(default_factory=dict)
+
+    async def put(self, name: str, value: str, *, by: str) -> SecretInfo:
+        check_value(name, value)
+        self.known[name] = parse(SecretInfo, {"name": name, "set_at": NOW, "set_by": by}, source="the secret")
+        self.values[name] = value
+        return self.known[name]
+
+    async def all(self) -> list[SecretInfo]:
+        return list(self.known.values())
+
+    async def remove(self, name: str, *, by: str) -> SecretInfo:
+        if name not in self.known:
+            raise NotFound(f"There is no secret named {name!r}.")
+        del self.values[name]
+        return self.known.pop(name)
 
 
 @dataclass
@@ -100,6 +124,7 @@ class FakeFleet:
     store: FakeStore = field(default_factory=FakeStore)
     known: dict[str, Run] = field(default_factory=dict)
     node_specs: dict[str, NodeSpec] = field(default_factory=lambda: {"local": NodeSpec(name="local")})
+    secrets: FakeSecrets = field(default_factory=FakeSecrets)
     ready: bool = True
     calls: list[dict[str, Any]] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)

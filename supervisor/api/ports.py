@@ -8,6 +8,7 @@ from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.run import Attachment, Call, Hold, NodeView, Run, RunState
+from supervisor.model.secret import SecretInfo
 from supervisor.model.spec import Action, Scalar
 from supervisor.store.records import LogRead, TokenInfo
 
@@ -84,8 +85,25 @@ class Leaving(Protocol):
         """What is still there, and why."""
 
 
+class SecretsPort(Protocol):
+    """What the API asks of secrets; `control.secret.Secrets` is the real one."""
+
+    async def put(self, name: str, value: str, *, by: str) -> SecretInfo:
+        """Sets a secret; InvalidInput, which never holds the value."""
+
+    async def all(self) -> list[SecretInfo]:
+        """Names, and what may be known of them."""
+
+    async def remove(self, name: str, *, by: str) -> SecretInfo:
+        """Forgets one; NotFound."""
+
+
 class FleetPort(Protocol):
     """The runs and nodes that are this daemon's."""
+
+    @property
+    def secrets(self) -> SecretsPort:
+        """The values that runs are given by name."""
 
     async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
         """A new run from a spec; InvalidInput, Conflict."""

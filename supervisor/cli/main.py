@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from supervisor import __version__
-from supervisor.cli import asking, demo, diagnosing, following, holding, launching, looking, nodes, serving
+from supervisor.cli import asking, demo, diagnosing, following, holding, launching, looking, nodes, secret, serving
 from supervisor.cli.output import print_error, say
 from supervisor.model.errors import VigilError
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 for part in (serving, launching, looking, following, asking, holding, demo, diagnosing):
     part.add_to(app)
 app.add_typer(nodes.app, name="node")
+app.add_typer(secret.app, name="secret")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,7 +4,9 @@ import asyncio
 from datetime import datetime
 from typing import NamedTuple
 
+from supervisor.control.code import head_before
 from supervisor.control.facts import Facts
+from supervisor.control.secret import NOTHING, Parcel
 from supervisor.model.code import Code
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import NodeFacts
@@ -14,6 +16,7 @@ from supervisor.node.decode import noun
 from supervisor.node.link import Link
 from supervisor.probe.wire import COLUMNS, ROWS, CheckpointPlan, LaunchArgs, LaunchReply, StopArgs, StopReply
 from supervisor.remedy.configuration import Resolved, resolve
+from supervisor.store.records import RunRecord
 
 MAX_CONFIG_BYTES = 1024 * 1024
 
@@ -42,22 +45,15 @@ async def configuration_text(link: Link, spec: Spec) -> str | None:
 
 
 async def launch(
-    link: Link,
-    run_id: str,
-    token: int,
-    spec: Spec,
-    attempt: Attempt,
-    facts: Facts,
-    *,
-    claims: tuple[str, ...] = (),
-    code_since: str | None = None,
+    link: Link, record: RunRecord, attempt: Attempt, facts: Facts, parcel: Parcel = NOTHING
 ) -> tuple[LaunchReply, Resolved]:
     """Starts the attempt, once however often it is asked: the node's fence answers `already`.
 
-    The token goes first, so that no older owner can start or stop anything from here on. `claims`: the devices that
-    are the run's; `code_since`: the commit of the attempt before. InvalidInput where the spec names devices that the
-    node does not have.
+    The token goes first, so that no older owner can start or stop anything from here on. InvalidInput where the spec
+    names devices that the node does not have. A parcel that lacks a secret gives the launch up, for good: unless it has
+    begun already, the node's tombstone makes sure that it never does.
     """
+    spec = record.spec
     resolved = await asyncio.to_thread(
         resolve,
         spec,
@@ -66,11 +62,12 @@ async def launch(
         checkpoint=facts.resumed_path,
         attempt_no=attempt.no,
     )
-    await link.claim(run_id, token)
-    gpus = list(claims) if claims else await visible_gpus(link, spec)
-    args = launch_args(run_id, token, spec, attempt.no, resolved, gpus)
-    args["code_since"] = code_since
-    return await link.launch(args, resolved.config_text or b""), resolved
+    await link.claim(record.run.id, record.token)
+    gpus = list(record.run.claims) or await visible_gpus(link, spec)
+    args = launch_args(record.run.id, record.token, spec, attempt.no, resolved, gpus)
+    args["code_since"] = head_before(record, attempt.no)
+    args["parcel_bytes"], args["give_up"] = len(parcel.data), parcel.lacking
+    return await link.launch(args, (resolved.config_text or b"") + parcel.data), resolved
 
 
 def launch_args(
@@ -96,6 +93,8 @@ def launch_args(
         checkpoint=CheckpointPlan(path=plan.path, step=plan.step, complete=plan.complete) if plan else None,
         code_since=None,
         gpus=gpus,
+        secrets=list(spec.secrets),
+        env_file=spec.env_file,
         columns=COLUMNS,
         rows=ROWS,
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from supervisor.control import act, attaching
 from supervisor.control.fleet_nodes import FleetNodes
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.reaper import Reaper
+from supervisor.control.secret import Secrets, refuse_turning
 from supervisor.control.submitted import submitted
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
@@ -27,6 +29,7 @@ from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
 from supervisor.store.records import KEEP, Keep, Request, RunRecord
 from supervisor.store.store import Store
+from supervisor.store.vault import Vault
 
 _log = structlog.get_logger(__name__)
 TICK_S = 1.0
@@ -49,6 +52,7 @@ class Fleet(FleetNodes):
         self.store = store
         self._settings = settings
         self._now = now
+        self.secrets = Secrets(store, Vault(settings.data_folder, os.environ.get("CREDENTIALS_DIRECTORY")), now)
         self._nodes = Nodes(
             LinkOptions(
                 data_folder=settings.data_folder, ssh_config=settings.ssh_config, known_hosts=settings.known_hosts
@@ -197,7 +201,9 @@ class Fleet(FleetNodes):
         self._nodes.link(spec.node)
         await self._check_user(spec)
         link = self._nodes.link(spec.node, spec.user)
-        return await submitted(spec, link, self._settings.data_folder, must_read=must_read)
+        filled = await submitted(spec, link, self._settings.data_folder, must_read=must_read)
+        await self.secrets.require(filled[0].secrets)
+        return filled
 
     async def _check_user(self, spec: Spec) -> None:
         """NodeUnfit where the node is seen, and does not let us be that user: said before anything is created."""
@@ -213,6 +219,7 @@ class Fleet(FleetNodes):
         """InvalidInput for a setting that is not there: said before an attempt is stopped for it."""
         if not overrides:
             return
+        refuse_turning(record.spec, overrides)
         text = None
         with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
             text = await act.configuration_text(self._nodes.link(*_place(record.run)), record.spec)
@@ -249,6 +256,7 @@ class Fleet(FleetNodes):
             store=self.store,
             link=self._nodes.link(*_place(run)),
             run_url=self._run_url,
+            secrets=self.secrets,
             on_ended=lambda: self._reaper.wish(*_place(run)),
             now=self._now,
             facts_of_node=self._nodes.seen_facts,

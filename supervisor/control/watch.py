@@ -15,6 +15,7 @@ import structlog
 from supervisor.alerts.incident import step
 from supervisor.control import act, admission, between, code, link_events, refold, stopping
 from supervisor.control.check import adopted, checked
+from supervisor.control.secret import Secrets
 from supervisor.control.written import Written, facts_of, last_of, stored
 from supervisor.model.code import Code
 from supervisor.model.decision import Restart, Wait
@@ -45,8 +46,6 @@ BLIND_AGAIN_S = 5.0
 """The node cannot be asked: tried again so soon, or when its link comes back."""
 BUSY_AGAIN_S = 1.0
 """The store cannot be written: the same bytes are fetched again so soon; the cursor has not moved."""
-
-
 CLAIMED_AGAIN_S = 5.0
 """Devices may be free again: looked so often, and whenever a run has ended."""
 HELD_AGAIN_S = 60.0
@@ -60,6 +59,7 @@ class Surroundings:
     store: Store
     link: Link
     run_url: Callable[[Run], str]
+    secrets: Secrets
     on_ended: Callable[[], None] = lambda: None
     """Called when an attempt's end was written."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -205,6 +205,7 @@ class Watch:
             self.waits = entry.why_not is not None
             if entry.why_not is not None:
                 return await self._wait_because(record, entry.why_not, CLAIMED_AGAIN_S)
+            await self._around.secrets.complete(record.spec)
             text = await act.configuration_text(self._around.link, record.spec)
             change = await asyncio.to_thread(between.planned, record, plan, text, now, takes=entry.takes)
         except (CallRefused, NotFound, InvalidInput) as error:
@@ -214,17 +215,9 @@ class Watch:
     async def _launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """The attempt's row is written; start it, or find it started."""
         around, facts = self._around, facts_of(last)
+        parcel = await around.secrets.parcel(record.spec)
         try:
-            reply, resolved = await act.launch(
-                around.link,
-                self.run_id,
-                record.token,
-                record.spec,
-                last.attempt,
-                facts,
-                claims=record.run.claims,
-                code_since=code.head_before(record, last.attempt.no),
-            )
+            reply, resolved = await act.launch(around.link, record, last.attempt, facts, parcel)
         except (NodeUnfit, NotFound, InvalidInput) as error:
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
         self._claimed_token = record.token

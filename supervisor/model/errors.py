@@ -104,6 +104,13 @@ class StoreBusy(Unavailable):
     code = "store_unavailable"
 
 
+class SecretsLocked(Unavailable):
+    """Stored secrets cannot be opened."""
+
+    code = "secrets_locked"
+    retryable = False
+
+
 class NodeUnreachable(Unavailable):
     """The node cannot be reached; this says nothing about its runs."""
 

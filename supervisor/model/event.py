@@ -30,6 +30,8 @@ class EventType(StrEnum):
     HOLD_RELEASED = "hold.released"
     NODE_ADDED = "node.added"
     NODE_REMOVED = "node.removed"
+    SECRET_SET = "secret.set"  # noqa: S105 - a word
+    SECRET_REMOVED = "secret.removed"  # noqa: S105
     DAEMON_STARTED = "daemon.started"
 
 

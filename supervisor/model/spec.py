@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from supervisor.model.causes import Retry, catalogue, families
 from supervisor.model.node import LOGIN_NAME, NODE_NAME
 from supervisor.model.noun import Noun
+from supervisor.model.secret import SecretName
 
 RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 Scalar = str | int | float | bool | None
@@ -209,8 +210,8 @@ class Spec(Noun):
     conda: str | None = None
     command: Annotated[str, Field(min_length=1)] | Annotated[tuple[str, ...], Field(min_length=1)]
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
-    secrets: tuple[str, ...] = ()
-    env_file: str | None = None
+    secrets: tuple[SecretName, ...] = ()
+    env_file: Annotated[str, Field(min_length=1)] | None = None
     config: ConfigSpec | None = None
     metrics: str | None = None
     logs: Annotated[tuple[str, ...], BeforeValidator(_tuple_of_one)] = ()
@@ -237,6 +238,9 @@ class Spec(Noun):
                 raise ValueError(
                     f"policy names {key!r}, which is no cause, family, retry class or `default`{_near(key)}"
                 )
+        for name in self.secrets:
+            if name in self.env or any(knob.key == f"env.{name}" for knob in self.knobs):
+                raise ValueError(f"{name} is a secret: it can stand neither in `env` nor as a knob")
         if isinstance(self.command, str):
             if not self.command.strip():
                 raise ValueError("command is empty")
@@ -257,8 +261,6 @@ class Spec(Noun):
 
 
 NOT_YET: dict[str, str] = {
-    "secrets": "put the value into a file of the node and read it in `setup`",
-    "env_file": "read the file in `setup`: set -a; source FILE; set +a",
     "preflight": "put the check at the head of `setup`",
     "logs": "let the program print to its terminal as well",
     "stop.clean": "remove them at the head of `setup`: rm -f PATTERN",

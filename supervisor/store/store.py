@@ -37,6 +37,7 @@ from supervisor.store.records import (
     RunRecord,
     TokenInfo,
 )
+from supervisor.store.secret import Secrets
 from supervisor.store.writer import Writer
 
 Listener = Callable[[frozenset[str]], None]
@@ -59,6 +60,7 @@ class Store(Fleetwide):
         self._message_listeners: list[Callable[[], None]] = []
         self._writer = Writer(engine, self._written)
         self._tokens: dict[str, TokenInfo] = {}
+        self.secrets = Secrets(self._write, self._read)
         self._named: dict[str, frozenset[int]] = {}
         """Run to the keys of series whose names are stored for certain."""
 

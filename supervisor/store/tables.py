@@ -176,6 +176,16 @@ token = Table(
     Column("created_ms", BigInteger, nullable=False),
 )
 
+secret = Table(
+    "secret",
+    metadata,
+    Column("name", String(128), primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("set_ms", BigInteger, nullable=False),
+    Column("set_by", String(255), nullable=False),
+)
+"""Values as `vault` sealed them; the key is no part of the store."""
+
 webhook_route = Table(
     "webhook_route",
     metadata,

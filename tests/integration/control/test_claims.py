@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from supervisor.control.secret import Secrets
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import Gpu
@@ -17,6 +19,7 @@ from supervisor.model.run import ENDED, Hold, Run, RunState
 from supervisor.probe.wire import LaunchArgs, LaunchReply
 from supervisor.store.records import Request
 from supervisor.store.store import Store
+from supervisor.store.vault import Vault
 from tests.integration.control.model_node import Clock, Killed, ModelNode
 from tests.integration.control.test_interleavings import SPEC, MortalStore, World, world
 
@@ -101,6 +104,7 @@ class Machine:
                 store=self.store,  # type: ignore[arg-type]
                 link=self.boxes[run_id],  # type: ignore[arg-type]
                 run_url=lambda run: run.id,
+                secrets=Secrets(self.store, Vault(Path()), self.clock),  # type: ignore[arg-type]
                 now=self.clock,
                 facts_of_node=lambda _: next(iter(self.boxes.values())).facts,
             ),

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from supervisor.control.secret import Secrets
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.model.errors import Conflict
 from supervisor.model.event import Event, EventType
@@ -17,6 +19,7 @@ from supervisor.model.reading import parse_spec
 from supervisor.model.run import ENDED, Call, Run, RunState
 from supervisor.store.records import Change, Request, RunRecord
 from supervisor.store.store import Store
+from supervisor.store.vault import Vault
 from tests.integration.control.model_node import Clock, Killed, ModelNode
 
 SPEC: dict[str, Any] = {
@@ -125,6 +128,7 @@ async def _daemons(
                 store=store,  # type: ignore[arg-type]
                 link=node,  # type: ignore[arg-type]
                 run_url=lambda run: f"http://vigil/{run.id}",
+                secrets=Secrets(store, Vault(Path()), clock),  # type: ignore[arg-type]
                 now=clock,
             )
             watch = Watch(run_id, around)

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from supervisor.control.secret import Secrets
 from supervisor.control.watch import BLIND_AGAIN_S, Surroundings, Watch
 from supervisor.model.errors import InvalidInput
 from supervisor.model.observation import Observation
 from supervisor.model.reading import parse_spec
 from supervisor.probe.wire import ObserveArgs
 from supervisor.store.store import Store
+from supervisor.store.vault import Vault
 from tests.integration.control.model_node import Clock, ModelNode
 
 SPEC: dict[str, Any] = {"name": "stumble", "node": "local", "command": ["train"]}
@@ -27,13 +29,18 @@ class StumblingNode(ModelNode):
         return await super().observe(args)
 
 
+def around(store: Store, node: StumblingNode, clock: Clock) -> Surroundings:
+    secrets = Secrets(store, Vault(Path()), clock)
+    return Surroundings(store=store, link=node, run_url=lambda run: "", secrets=secrets, now=clock)  # type: ignore[arg-type]
+
+
 async def test_a_launch_that_the_node_gave_up_is_not_waited_for(tmp_path: Path) -> None:
     store = await Store.open(tmp_path)
     clock = Clock()
     node = StumblingNode(clock, tombstones={1})
     try:
         record = await store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
-        watch = Watch(record.run.id, Surroundings(store=store, link=node, run_url=lambda run: "", now=clock))  # type: ignore[arg-type]
+        watch = Watch(record.run.id, around(store, node, clock))
         while await watch.turn() is not None:
             pass
         run = (await store.load_run(record.run.id)).run
@@ -52,7 +59,7 @@ async def test_a_run_that_cannot_be_watched_says_so(tmp_path: Path, fault: Excep
     node = StumblingNode(clock)
     try:
         record = await store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
-        watch = Watch(record.run.id, Surroundings(store=store, link=node, run_url=lambda run: "", now=clock))  # type: ignore[arg-type]
+        watch = Watch(record.run.id, around(store, node, clock))
         while not record.run.attempts or record.run.attempts[-1].state != "running":
             await watch.turn()
             record = await store.load_run(record.run.id)

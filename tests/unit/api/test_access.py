@@ -57,6 +57,9 @@ async def test_without_a_valid_token_it_is_401(api):
         ("POST", "/api/v1/runs/a:attach", "operator"),
         ("POST", "/api/v1/runs?dry_run=true", "operator"),
         ("DELETE", "/api/v1/nodes/local", "admin"),
+        ("GET", "/api/v1/secrets", "viewer"),
+        ("PUT", "/api/v1/secrets/HF_TOKEN", "admin"),
+        ("DELETE", "/api/v1/secrets/HF_TOKEN", "admin"),
         ("POST", "/api/v1/nodes", "admin"),
     ],
 )

@@ -1,5 +1,6 @@
 """What a launch asks of the node."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +30,9 @@ class Listening(ModelNode):
 async def launched(gpus: Any, there: tuple[Gpu, ...]) -> Any:
     node = Listening(Clock(), gpus=there)
     spec = parse_spec({"name": "a", "node": "box", "command": "true", "gpus": gpus})
-    await act.launch(node, "run", 1, spec, Attempt(no=1, state="launching"), Facts())  # type: ignore[arg-type]
+    run = SimpleNamespace(id="run", claims=(), attempts=())
+    record = SimpleNamespace(run=run, token=1, spec=spec)
+    await act.launch(node, record, Attempt(no=1, state="launching"), Facts())  # type: ignore[arg-type]
     return node.asked["gpus"]
 
 

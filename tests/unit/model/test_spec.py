@@ -11,8 +11,6 @@ from supervisor.model.spec import NOT_YET
 LEAST: dict[str, Any] = {"name": "a", "node": "local", "command": "true"}
 ASKED: dict[str, Any] = {
     "user": "train",
-    "secrets": ["HF_TOKEN"],
-    "env_file": "x.env",
     "after": "other",
     "preflight": {"command": "true"},
     "logs": "*.log",
