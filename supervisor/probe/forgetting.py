@@ -11,6 +11,7 @@ from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
 _BUNDLE = re.compile(r"probe-[0-9a-f]{64}\.pyz(\.[0-9]+)?\Z")
+_STATE_FILES = ("tmux.conf", "gitconfig")
 _RUN_FILES = ("token", "token.lock", "lock", "rendered.json")
 _ATTEMPT_FILES = (
     "launch.json",
@@ -74,7 +75,8 @@ def clear(runs: list[str], table: processes.Table) -> dict[str, Any]:
         return {"removed": [], "kept": sorted({*kept, *(os.path.join(state, "runs", name) for name in others)})[:100]}
     session.worker.close()
     removed: list[str] = []
-    _remove(os.path.join(state, "tmux.conf"))
+    for name in _STATE_FILES:
+        _remove(os.path.join(state, name))
     for name in ("runs", "s", ""):
         place = os.path.join(state, name).rstrip("/")
         if os.path.isdir(place):
