@@ -263,11 +263,17 @@ def _clock(unix_s: float) -> str:
 
 
 def _killed(view: View, ending: Ending) -> Answer:
-    hits = [evidence_of(hit) for hit in view.state.open if hit.id in ("sigkill", "killed-word")]
+    """SIGKILL without a proof; where only a word in the log says so, that is said."""
+    hits = [hit for hit in view.state.open if hit.id in ("sigkill", "killed-word")]
+    seen = ending.signal == "SIGKILL" and view.seen.exit is not None
+    told = any(hit.id == "sigkill" for hit in hits)
+    status = f"{ending.words}, and " if view.seen.exit is not None else ""
+    why = status + ("no kernel line and no counter speaks of memory." if seen else "only the log speaks of a kill.")
     return Answer(
         "killed_unproven",
-        confidence="likely",
-        evidence=tuple(hits[:2]) or (sensor(ending.words),),
+        why,
+        "likely" if seen or told else "guess",
+        evidence=tuple(evidence_of(hit) for hit in hits[:2]) or (sensor(ending.words),),
         ruled_out=(RuledOut(cause="host_oom", why="no kernel line and no counter says that it was for memory"),),
     )
 
@@ -279,6 +285,8 @@ def _without_root(view: View, record: ExitRecord | None, ending: Ending) -> Answ
     if fault is not None:
         return Answer(fault.cause, f"Xid {fault.number}.", "proved", (sensor(fault.text),))
     for hit in hints:
+        if hit.cause == "killed_unproven":
+            return _killed(view, ending)
         answer = answer_of(hit, view)
         if answer is not None:
             return answer

@@ -12,7 +12,6 @@ PERSON_SIGNALS = frozenset({"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"})
 KEY_WINDOW_S = 600.0
 """A key counts for the end when it was pressed at most so long before: a trainer may save first."""
 KEY_WINDOW_BYTES = 256 * 1024
-COUNTER_WINDOW_S = 2.0
 _INTERRUPT, _QUIT = 3, 28
 _SHELL = {128 + number: name for number, name in ((s.value, s.name) for s in signal.Signals) if number in range(1, 32)}
 _NEGATIVE = {256 - number: name for number, name in ((9, "SIGKILL"), (7, "SIGBUS"), (6, "SIGABRT"), (11, "SIGSEGV"))}

@@ -6,11 +6,12 @@ from itertools import islice
 
 from supervisor.diagnosis.figures import figures_of, oom_figures
 from supervisor.diagnosis.metrics import take_event
-from supervisor.diagnosis.progress import is_skipped, note_total, own_reader, read, take
+from supervisor.diagnosis.progress import countable, is_skipped, note_total, own_reader, read, take
 from supervisor.diagnosis.readings import NOT_TOLD, SPARSE_AFTER, names_not_finite, push, take_loss
 from supervisor.diagnosis.signatures import Library, Signature
 from supervisor.diagnosis.state import MAX_OPEN_HITS, MAX_PAST_HITS, Hit, State, short
 from supervisor.diagnosis.text import Line, split_prefix
+from supervisor.diagnosis.traceback import follow_traceback, looks_uncaught, shape_of
 
 RECENT_LINES = 6
 BATCH_LINES = 256
@@ -20,20 +21,6 @@ SPARSER = 32
 SAME_HEAD = 5
 MAX_PASSED_CHARS = 640
 MAX_LINE_CHARS = 400
-MAX_PREFIX_CHARS = 120
-"""Of what a logger or launcher may put before each line of a traceback."""
-_TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
-_DIGIT = re.compile(r"\d")
-_FRAME = re.compile(
-    r'^\s{0,12}File ".{0,300}", line \d{1,9}, in (?P<function>\S{1,80})|^\S{1,200}\.py:\d{1,9} in (?P<boxed>\S{1,80})'
-)
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w{0,60}\.){0,12}[A-Z_]\w{0,80}(?:: .*|\s{0,8})$")
-_UNCAUGHT = re.compile(r"[\w.]{0,120}(?:Error|Exception): ")
-_LAUNCHERS = re.compile(
-    r"ChildFailedError|CalledProcessError|SignalException|ProcessExitedException|ProcessRaisedException|RayTaskError"
-    r"|ActorDiedError|SystemExit|_?queue\.Empty|^Empty\b|CancelledError|EngineDeadError"
-    r"|Engine core initialization failed"
-)
 _EVALUATION = re.compile(
     r"^_?(?:evaluate\w*|evaluation\w*|validate\w*|validation\w*|eval|eval_\w+|run_eval\w*|test_step|predict\w*|prediction\w*"
     r"|log_validation|generate|model_eval)$"
@@ -49,36 +36,19 @@ _BAR = re.compile(
     r"[^|]{0,160}%\|[^|]{0,400}\| {0,3}[\d.]{1,16}[kKMG]?/[\d.]{1,16}[kKMG]? \[[^\]]{1,300}\](?=[^\s\],])"
 )
 """A bar with something glued to it."""
+_NOTED_WORDS = ("otal", "ttempt", "pid", "PID", "loss", "***** Running training")
+"""What `_notes` and the readers without a counter look for: lines without any of them need no second look."""
 _HF_RUNNING = "***** Running training *****"
 
 
 def fold_log(state: State, lines: Iterable[Line], library: Library, own: str | None, at: float) -> None:
     """Take the log's lines, in order; `at` is when they were seen (unix seconds)."""
     read_own = own_reader(own) if own else None
-    following = _apart(lines)
+    following = iter(lines)
     while batch := list(islice(following, BATCH_LINES)):
-        texts = [split_prefix(line.text) for line in batch]
-        speaking = library.speaking([text for _, text in texts])
-        head, most = _passing(state, read_own)
-        passed: str | None = None
-        for index, (line, (writer, text)) in enumerate(zip(batch, texts, strict=True)):
-            state.order += 1
-            if (
-                text[:SAME_HEAD] == head
-                and state.passed < most
-                and index not in speaking
-                and not names_not_finite(text)
-            ):
-                state.passed += 1
-                passed = text
-                continue
-            if passed is not None:
-                state.passed_line, passed = (passed[:MAX_PASSED_CHARS], at), None
-            if text and not text.isspace():
-                _fold_line(state, line.number, writer, text, library if index in speaking else None, read_own, at)
-                head, most = _passing(state, read_own)
-        if passed is not None:
-            state.passed_line = (passed[:MAX_PASSED_CHARS], at)
+        if any("%|" in line.text for line in batch):
+            batch = list(_apart(batch))
+        _fold_batch(state, batch, library, read_own, at)
 
 
 def fold_metrics(state: State, lines: Iterable[Line], at: float) -> None:
@@ -86,6 +56,99 @@ def fold_metrics(state: State, lines: Iterable[Line], at: float) -> None:
     for line in lines:
         if take_event(state, line.text, at):
             progressed(state, at)
+
+
+def _fold_batch(state: State, batch: list[Line], library: Library, read_own: object, at: float) -> None:
+    """Fold lines, most of which are passed over: progress that repeats itself, and lines that say nothing."""
+    texts = [split_prefix(line.text) for line in batch]
+    together = "\n".join([text for _, text in texts])
+    encoded = together.encode("utf-8", "replace")
+    speaking = library.speaking(encoded)
+    marked = set(speaking)
+    if names_not_finite(together):
+        marked.update(index for index, (_, text) in enumerate(texts) if names_not_finite(text))
+    heads = [text[:SAME_HEAD] for _, text in texts]
+    telling = marked | _worth_reading(state, heads, texts, together, encoded)
+    at_marks, at_words = _Ahead(marked, len(batch)), _Ahead(telling, len(batch))
+    head, most = _passing(state, read_own)
+    index = 0
+    while index < len(batch):
+        until = min(at_marks.next(index), index + most - state.passed)
+        alike = _alike(heads, index, until, head) if head is not None else 0
+        if alike:
+            state.order += alike
+            state.passed += alike
+            index += alike
+            state.passed_line = (texts[index - 1][1][:MAX_PASSED_CHARS], at)
+            continue
+        silent = at_words.next(index) - index if read_own is None and not state.trace.open else 0
+        if silent:
+            _pass_silent(state, batch, texts, index, index + silent)
+            index += silent
+            continue
+        state.order += 1
+        writer, text = texts[index]
+        if text and not text.isspace():
+            known = library if index in speaking else None
+            _fold_line(state, batch[index].number, writer, text, known, read_own, at)
+            head, most = _passing(state, read_own)
+        index += 1
+
+
+class _Ahead:
+    """The next of some places, asked for in order."""
+
+    def __init__(self, places: set[int], size: int) -> None:
+        self._left = [size, *sorted(places, reverse=True)]
+
+    def next(self, index: int) -> int:
+        """The first place that is not before `index`; the size where none is left."""
+        while len(self._left) > 1 and self._left[-1] < index:
+            self._left.pop()
+        return self._left[-1]
+
+
+def _worth_reading(
+    state: State, heads: list[str], texts: list[tuple[str | None, str]], together: str, encoded: bytes
+) -> set[int]:
+    """Lines that may hold a counter, or tell a total, an attempt, a process or a loss; where there are many of them,
+    all lines: to tell them apart would cost more than to read them."""
+    many = len(heads) // 4 + 1
+    if heads.count(state.progress_line[:SAME_HEAD]) >= many:
+        return set(range(len(heads)))
+    found = countable(encoded, many)
+    if len(found) >= many:
+        return set(range(len(heads)))
+    words = [word for word in _NOTED_WORDS if word in together]
+    if words:
+        found.update(index for index, (_, text) in enumerate(texts) if any(word in text for word in words))
+    return found
+
+
+def _pass_silent(state: State, batch: list[Line], texts: list[tuple[str | None, str]], start: int, end: int) -> None:
+    """Lines in which nothing was found: the last of them are remembered."""
+    state.order += end - start
+    said = [index for index in range(max(start, end - 64), end) if texts[index][1] and not texts[index][1].isspace()]
+    if not said:
+        said = [index for index in range(start, end) if texts[index][1] and not texts[index][1].isspace()]
+    if not said:
+        return
+    if texts[said[0]][1][:SAME_HEAD] == state.progress_line[:SAME_HEAD]:
+        state.passed_line = None
+    read_passed(state)
+    last = said[-1]
+    state.last_line = (batch[last].number, texts[last][1][:MAX_LINE_CHARS])
+    lately = [texts[index][1][:MAX_LINE_CHARS] for index in said[-RECENT_LINES:]]
+    state.recent = [*state.recent, *lately][-RECENT_LINES:]
+
+
+def _alike(heads: list[str], start: int, until: int, head: str) -> int:
+    """How many lines from `start` on begin with `head`, before `until`."""
+    if until <= start or heads[start] != head:
+        return 0
+    if heads[start:until] == [head] * (until - start):
+        return until - start
+    return next(index for index in range(start, until) if heads[index] != head) - start
 
 
 def _apart(lines: Iterable[Line]) -> Iterator[Line]:
@@ -109,7 +172,7 @@ def _fold_line(
     at: float,
 ) -> None:
     """`library` is None where a fast look found nothing in the line that any signature or traceback asks for."""
-    if state.trace.prefix and state.trace.open and _shape(text[: len(state.trace.prefix)]) == state.trace.prefix:
+    if state.trace.prefix and state.trace.open and shape_of(text[: len(state.trace.prefix)]) == state.trace.prefix:
         # What stands before the traceback's head stands before each of its lines, whoever puts it there.
         text = text[len(state.trace.prefix) :]
         if not text:
@@ -126,7 +189,7 @@ def _fold_line(
     found = library.match(text, state.recent) if library is not None and not _ECHO.search(text) else []
     for signature in found:
         _take_signature(state, signature, number, writer, text, at)
-    if _trace(state, number, text, any(signature.role == "fallout" for signature in found)):
+    if follow_traceback(state, number, text, any(signature.role == "fallout" for signature in found)):
         state.last_line = (number, text[:MAX_LINE_CHARS])
     elif moved or (
         not any(signature.role in ("root", "hint", "handled") for signature in found)
@@ -240,7 +303,7 @@ def _take_signature(
         text=short(text),
         writer=writer[:40] if writer else None,
         last_order=state.order,
-        traceback=state.trace.open or _looks_uncaught(text),
+        traceback=state.trace.open or looks_uncaught(text),
         evaluating=state.phase == "evaluating" or any(map(_EVALUATION.match, state.trace.functions)),
         capturing=any(map(_CAPTURE.match, state.trace.functions)),
         steps=state.progress_events,
@@ -253,51 +316,6 @@ def _take_signature(
         if index is not None:
             del state.open[index]
             state.open.append(hit)
-
-
-def _shape(prefix: str) -> str:
-    """A prefix with its numbers made alike: clocks go on."""
-    return _DIGIT.sub("0", prefix)
-
-
-def _looks_uncaught(text: str) -> bool:
-    return (": " in text[:160]) and _UNCAUGHT.match(text) is not None
-
-
-def _trace(state: State, number: int | None, text: str, fallout: bool) -> bool:
-    """Follow a traceback; True where the line belongs to one. `fallout`: the line only follows another failure."""
-    trace = state.trace
-    if "Traceback" in text and (head := _TRACEBACK.search(text)) is not None:
-        trace.open = True
-        trace.functions = []
-        trace.prefix = _shape(text[: head.start()]) if head.start() <= MAX_PREFIX_CHARS else ""
-        return True
-    frame = _FRAME.match(text) if "File " in text or ".py:" in text else None
-    if frame is not None:
-        if not trace.open:
-            # The head scrolled away or stands in another writer's line.
-            trace.open, trace.functions = True, []
-        trace.functions = [*trace.functions, (frame["function"] or frame["boxed"] or "")[:40]][-24:]
-        return True
-    if not trace.open:
-        if trace.stray is None and not fallout and _looks_uncaught(text) and not _LAUNCHERS.search(text):
-            trace.stray = (number, short(text))
-        return False
-    if text[:1].isspace() or text[:1] in "│❱╰╭^~":
-        return True
-    match = _EXCEPTION.match(text)
-    if match is None:
-        # Another writer's line, or words after the end.
-        return False
-    trace.open = False
-    trace.exceptions += 1
-    entry = (number, short(text))
-    if fallout or _LAUNCHERS.search(text):
-        trace.launcher = True
-    elif trace.first is None:
-        trace.first = entry
-    trace.last = entry
-    return True
 
 
 def _continue_figures(state: State, text: str) -> None:

@@ -37,8 +37,6 @@ def take_event(state: State, text: str, at: float) -> bool:
             state.last_moved_at = at
         case "finished":
             state.done_metrics = True
-        case "interrupted":
-            state.interrupted_metrics = str(event.get("signal"))[:32]
         case "failed":
             cause = event.get("cause")
             state.failed_metrics = cause if isinstance(cause, str) and cause in catalogue() else "exception"

@@ -12,6 +12,7 @@ import re2
 
 from supervisor.diagnosis.readings import latest_loss, take_readings
 from supervisor.diagnosis.state import Counter, State
+from supervisor.diagnosis.text import touched
 from supervisor.model.verdict import Progress
 
 RANKS = ("metrics", "own", "step", "bar", "batch", "epoch")
@@ -58,6 +59,8 @@ class Readers:
     metric: Any
     skip: Any
     gate: Any
+    gates: Any
+    """The gate over many lines at once."""
     loading: re.Pattern[str]
     evaluating: re.Pattern[str]
     epoch: re.Pattern[str]
@@ -83,6 +86,7 @@ def readers() -> Readers:
         metric=re2.compile(table["metric"]),
         skip=re2.compile(table["skip"]),
         gate=re2.compile(table["gate"]),
+        gates=re2.compile(b"(?m)(?:" + table["gate"].encode() + b").*"),
         loading=re.compile(table["loading"]),
         evaluating=re.compile(table["evaluating"]),
         epoch=re.compile(table["epoch"]),
@@ -104,6 +108,12 @@ def read(text: str, hint: int | None = None) -> Reading | None:
         if found is not None:
             return found
     return None
+
+
+def countable(lines: bytes, most: int) -> set[int]:
+    """Which lines of a text may hold a counter of any kind: a fast look at all at once, never too few; but after `most`
+    of them it gives up."""
+    return touched(readers().gates, lines, most)
 
 
 def skip_pattern() -> str:

@@ -36,6 +36,7 @@ _TOKENS = re.compile(
     r"(?i)(?<![\d.,])(?P<before>\d[\d,]{0,14}(?:\.\d{1,6})?) ?(?P<kilo>k)? ?(?:tok(?:en)?s?)/s"
     r"|\b(?:tps|tokens_per_s(?:ec(?:ond)?)?|wps)\b[\s:='\"]{0,3}(?P<after>\d[\d,]{0,14}(?:\.\d{1,6})?)"
 )
+_TOKEN_WORDS = ("tok", "Tok", "tps", "TPS", "wps")
 _NAN_COUNTERS = re.compile(r"number of (?:nan|skipped) iterations: {1,8}(?P<count>\d{1,9})")
 _BYTES = {"M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -57,7 +58,7 @@ def take_readings(state: State, text: str) -> None:
     if memory is not None:
         amount = float(memory["amount"]) * _BYTES[memory["unit"].upper()]
         take_memory(series, amount)
-    tokens = _TOKENS.search(text) if "tok" in text or "ps" in text else None
+    tokens = _TOKENS.search(text) if any(word in text for word in _TOKEN_WORDS) else None
     if tokens is not None:
         told = (tokens["before"] or tokens["after"]).replace(",", "")
         state.tokens_per_s = float(told) * (1e3 if tokens["kilo"] else 1)
@@ -157,9 +158,10 @@ def _step_seconds(text: str) -> float | None:
         match = _STEP_RATE.search(text)
         if match is not None and float(match["rate"]):
             return 1 / float(match["rate"])
-    if "ime" not in text and "ms/batch" not in text:
-        return None
-    match = _STEP_TIME.search(text)
+    match = _STEP_TIME.search(text) if "ms/batch" in text else None
+    for place in _places(text, "ime"):
+        # Around the word only: the pattern would try every other place of a long line first.
+        match = match or _STEP_TIME.search(text, max(0, place - 16), place + 64)
     if match is None:
         return None
     told = float(match["told"])

@@ -10,13 +10,12 @@ from typing import Any, Literal
 import re2
 
 from supervisor.diagnosis.progress import skip_pattern
+from supervisor.diagnosis.text import touched
 from supervisor.model.causes import catalogue
 from supervisor.model.errors import InvalidInput
 
 Role = Literal["root", "hint", "fallout", "handled", "explains", "done", "early", "phase", "note"]
 ROLES: frozenset[str] = frozenset({"root", "hint", "fallout", "handled", "explains", "done", "early", "phase", "note"})
-NEAR_LINES = 6
-"""How many lines before a match `near` may look at."""
 SET_MEMORY_BYTES = 64 << 20
 """Room for the automaton of all patterns together; re2's default of 8 MiB makes it start over again and again."""
 
@@ -69,18 +68,10 @@ class Library:
             options,
         )
 
-    def speaking(self, lines: Sequence[str]) -> set[int]:
-        """Which lines any signature may match, or ask for attention: a fast look at all at once, never too few."""
-        text = "\n".join(lines).encode("utf-8", "replace")
-        found: set[int] = set()
-        index = start = 0
-        for match in self._any.finditer(text):
-            # A match may reach over a line's end: every line that it touches is looked at.
-            index += text.count(b"\n", start, match.start())
-            last = index + text.count(b"\n", match.start(), match.end())
-            found.update(range(index, last + 1))
-            index, start = last, match.end()
-        return found
+    def speaking(self, lines: bytes) -> set[int]:
+        """Which lines of a text any signature may match, or ask for attention: a fast look at all at once, never too
+        few."""
+        return touched(self._any, lines)
 
     def match(self, line: str, before: Sequence[str] = ()) -> list[Signature]:
         """The signatures that the line speaks for, in the file's order; `before`: the lines above it."""
@@ -99,7 +90,7 @@ class Library:
 def library() -> Library:
     """The signatures that ship with the product."""
     text = files("supervisor.diagnosis").joinpath("signatures.toml").read_text("utf-8")
-    return Library(read_signatures(text), attention=(skip_pattern(), r"^\S+\.py:\d+ in \S"))
+    return Library(read_signatures(text), attention=(skip_pattern(), r"^\S+\.py:\d+ in \S", r"^[\w.]+Exception: "))
 
 
 def read_signatures(text: str, *, source: str = "signatures.toml") -> tuple[Signature, ...]:

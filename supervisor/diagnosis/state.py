@@ -145,7 +145,6 @@ class State:
     pids: list[int] = field(default_factory=list)
     done_metrics: bool = False
     failed_metrics: str | None = None
-    interrupted_metrics: str | None = None
     series_time: float | None = None
     """The metrics file's own clock at its last step."""
     retries_first: float | None = None

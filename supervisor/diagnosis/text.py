@@ -2,14 +2,18 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import count, islice, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 MAX_PIECE_BYTES = 8 * 1024
 """A piece without any line end is cut here: a program may print for hours without one."""
 MAX_PREFIXES = 4
 """A clock, a host, a rank and an actor may stand before one line."""
+BLOCK_BYTES = 16 * 1024
+"""Lines are taken in blocks of about this size."""
 MAX_JOINED_ROWS = 64
 """Rows of a screen that are joined to one line at most; the longest message seen took nine."""
 
@@ -21,27 +25,46 @@ _TIME = (
     r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d/\d\d(?:/\d{2,4})?)[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
     r"|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d<,])"
 )
-_PREFIXES = re.compile(
-    r"\s*(?:"
+_BRACKETS = (
     r"\[(?:rank ?(?P<rank>\d{1,5})\]:?|(?:default|trainer|worker)_?(?P<local>\d{1,5})\]:"
     r"|\d{1,5},(?P<mpi>\d{1,5})\]<std\w{3}>:) ?"
-    r"|\((?P<actor>[A-Za-z]\w* )?(?:pid=\d+)(?:, ip=[\w.:-]+)?\) ?"
-    r"(?:(?:ERROR|INFO|WARNING) \d\d-\d\d [\d:]+ \[[\w.]+:\d+\] )?"
-    r"|\[?(?:" + _TIME + r")\]?:? {1,4}(?:std(?:out|err) [FP] |>> )?(?:- )?"
-    r"(?:(?:INFO|ERROR|CRITICAL|DEBUG)\b ?(?:[-:|] )? {0,8}(?:[A-Za-z_][\w.]{0,60} - )?)?"
-    r"|I\d{4} \d\d:\d\d:\d\d\.\d{1,9} +\d{1,9} \S{1,120}:\d{1,6}\] "
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,60} [\w./-]{1,40}\[\d{1,9}\]: "
     r"|\[(?:INFO|ERROR|CRITICAL)\|\S{1,80}:\d{1,6}\] "
     r"|\[pod/[\w./-]{1,200}\] "
-    r"|(?P<task>\d{1,5}): "
-    r"|(?P<host>\d{1,3}(?:\.\d{1,3}){3}"
-    r"|(?!python|epoch|step|iter|batch|update|round|trial|fold|lib)"
+)
+_CLOCK = (
+    r"\[?(?:" + _TIME + r")\]?:? {1,4}(?:std(?:out|err) [FP] |>> )?(?:- )?"
+    r"(?:(?:INFO|ERROR|CRITICAL|DEBUG)\b ?(?:[-:|] )? {0,8}(?:[A-Za-z_][\w.]{0,60} - )?)?"
+)
+_NUMBERED = r"(?P<task>\d{1,5}): |(?P<address>\d{1,3}(?:\.\d{1,3}){3}): (?! *\d+%)"
+_ACTOR = (
+    r"\((?P<actor>[A-Za-z]\w* )?(?:pid=\d+)(?:, ip=[\w.:-]+)?\) ?"
+    r"(?:(?:ERROR|INFO|WARNING) \d\d-\d\d [\d:]+ \[[\w.]+:\d+\] )?"
+)
+_HOST = (
+    r"(?P<host>(?!python|epoch|step|iter|batch|update|round|trial|fold|lib)"
     r"[a-z][a-z-]{0,30}\d[a-z0-9-]{0,30}(?:\.[a-z][a-z0-9-]{0,30}){0,4}): (?! *\d+%)"
     r"|(?P<service>[a-z][\w.-]{0,40}[-_]\d{1,5}) {1,20}\| "
-    r"|│ "
-    r")"
 )
-_PREFIX_STARTS = frozenset("[(│0123456789 \tabcdefghijklmnopqrstuvwxyzADFIJMNOS")
+_JOURNAL = (
+    r"I\d{4} \d\d:\d\d:\d\d\.\d{1,9} +\d{1,9} \S{1,120}:\d{1,6}\] "
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,60} [\w./-]{1,40}\[\d{1,9}\]: "
+)
+
+
+def _prefix(*patterns: str) -> re.Pattern[str]:
+    return re.compile(r"\s*(?:" + "|".join(patterns) + ")")
+
+
+_PREFIX_BY_START: dict[str, re.Pattern[str]] = {
+    "[": _prefix(_BRACKETS, _CLOCK),
+    "(": _prefix(_ACTOR),
+    "│": _prefix("│ "),
+    **dict.fromkeys("0123456789", _prefix(_CLOCK, _NUMBERED)),
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", _prefix(_HOST)),
+    **dict.fromkeys("ADFIJMNOS", _prefix(_JOURNAL)),
+    **dict.fromkeys(" \t", _prefix(_BRACKETS, _CLOCK, _ACTOR, "│ ", _NUMBERED, _HOST, _JOURNAL)),
+}
+"""What launchers, loggers, containers and journals put before a line, by its first character."""
 _RANKS = frozenset({"rank", "local", "mpi"})
 _BOX_END = re.compile(r"\s*│\s*$")
 
@@ -73,17 +96,12 @@ def lines(cursor: Cursor, data: bytes, columns: int | None = None) -> Iterator[L
     """The lines that `data`, the next bytes of the stream, completes; moves the cursor. `columns`: rows of a screen."""
     cursor.offset += len(data)
     text = cursor.pending + data
-    *whole, rest = text.split(b"\n")
-    for raw in whole:
-        number = cursor.line
-        line = raw.removesuffix(b"\r")
-        if columns is None and len(line) <= MAX_PIECE_BYTES and b"\r" not in line and b"\x1b" not in line:
-            if line:
-                yield Line(line.decode("utf-8", "replace"), number)
-        else:
-            yield from _pieces(cursor, line, number, columns)
-        if number is not None:
-            cursor.line = number + 1
+    start, last = 0, text.rfind(b"\n") + 1
+    while start < last:
+        end = min(text.find(b"\n", min(start + BLOCK_BYTES, last - 1)) + 1, last)
+        yield from _block(cursor, text[start:end], columns)
+        start = end
+    rest = text[last:]
     end = _settled(rest)
     if end:
         yield from _pieces(cursor, rest[:end].removesuffix(b"\r"), cursor.line, columns)
@@ -108,20 +126,59 @@ def lost(cursor: Cursor, offset: int) -> Iterator[Line]:
 
 def split_prefix(text: str) -> tuple[str | None, str]:
     """Who wrote the line (`rank 3`, a host, an actor), and the line, which is not empty, without that."""
-    writer = None
-    if text[0] not in _PREFIX_STARTS:
+    pattern = _PREFIX_BY_START.get(text[0])
+    match = pattern.match(text) if pattern is not None else None
+    if match is None:
         return None, text
+    writer = None
     for _ in range(MAX_PREFIXES):
-        match = _PREFIXES.match(text)
-        if match is None:
-            break
         kind = match.lastgroup
         if kind is not None and writer is None:
             writer = f"rank {match[kind]}" if kind in _RANKS else match[kind]
         text = text[match.end() :]
         if match[0].lstrip().startswith("│"):
             text = _BOX_END.sub("", text)
+        pattern = _PREFIX_BY_START.get(text[:1])
+        match = pattern.match(text) if pattern is not None else None
+        if match is None:
+            break
     return writer, text
+
+
+def touched(pattern: Any, text: bytes, most: int | None = None) -> set[int]:
+    """Which lines of the text (from 0) a multi-line pattern of google-re2 matches in; a match that reaches over a
+    line's end touches both. The search ends after `most` matches."""
+    found: set[int] = set()
+    index = start = 0
+    for match in islice(pattern.finditer(text), most):
+        index += text.count(b"\n", start, match.start())
+        last = index + text.count(b"\n", match.start(), match.end())
+        found.update(range(index, last + 1))
+        index, start = last, match.end()
+    return found
+
+
+def _block(cursor: Cursor, block: bytes, columns: int | None) -> Iterator[Line]:
+    """The lines of a block that ends with a line end; plain text is taken at once, since most of a long log is that."""
+    plain = block.replace(b"\r\n", b"\n") if columns is None and b"\x1b" not in block else b"\r"
+    if b"\r" not in plain:
+        texts = plain[:-1].decode("utf-8", "replace").split("\n")
+        if max(map(len, texts)) * 4 <= MAX_PIECE_BYTES:
+            first = cursor.line
+            cursor.line = None if first is None else first + len(texts)
+            numbers: Iterable[int | None] = repeat(None) if first is None else count(first)
+            yield from map(Line._make, filter(itemgetter(0), zip(texts, numbers, strict=False)))
+            return
+    for raw in block[:-1].split(b"\n"):
+        number = cursor.line
+        line = raw.removesuffix(b"\r")
+        if columns is None and len(line) <= MAX_PIECE_BYTES and b"\r" not in line and b"\x1b" not in line:
+            if line:
+                yield Line(line.decode("utf-8", "replace"), number)
+        else:
+            yield from _pieces(cursor, line, number, columns)
+        if number is not None:
+            cursor.line = number + 1
 
 
 def _settled(rest: bytes) -> int:
