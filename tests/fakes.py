@@ -104,6 +104,9 @@ class FakeStore:
         piece = data[offset : offset + limit]
         return LogRead(data=piece, offset=offset, next_offset=offset + len(piece), gap_bytes=offset - since)
 
+    async def code_text(self, run_id: str, attempt_no: int) -> str | None:
+        return None
+
     async def log_end(self, run_id: str, attempt_no: int) -> int:
         return len(self.logs.get((run_id, attempt_no), b""))
 

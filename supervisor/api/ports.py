@@ -187,6 +187,9 @@ class StorePort(Protocol):
     async def log_end(self, run_id: str, attempt_no: int) -> int:
         """Where an attempt's stored log ends."""
 
+    async def code_text(self, run_id: str, attempt_no: int) -> str | None:
+        """The text of what the attempt's code differed by from its commit."""
+
     async def wait_events(
         self, *, after: int, run_id: str | None = None, limit: int = 200, wait_s: float = 0.0
     ) -> list[Event]:

@@ -4,12 +4,13 @@ import json
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from supervisor.api.around import Around, World
 from supervisor.api.auth import Viewer
 from supervisor.api.conditional import conditional
 from supervisor.api.described import ANSWERS
+from supervisor.model.code import changes
 from supervisor.model.errors import Fault, InvalidInput, NotFound
 from supervisor.model.noun import from_unix, rfc3339
 from supervisor.model.run import Run
@@ -55,6 +56,22 @@ async def read_log(
     if read.gap_bytes:
         headers["X-Gap-Bytes"] = str(read.gap_bytes)
     return Response(read.data, media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/runs/{key}/attempts/{no}/code")
+async def get_code(world: World, who: Viewer, key: str, no: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+    """The code that an attempt ran: commit, what differed from it as text, what changed since the attempt before."""
+    run = await world.fleet.run(key)
+    _attempt_no(run, no)
+    attempt = next(one for one in run.attempts if one.no == no)
+    before = [one for one in run.attempts if one.no < no]
+    change = changes(before[-1].code, attempt.code) if before else None
+    return {
+        "code": attempt.code.model_dump(mode="json"),
+        "versions": attempt.versions,
+        "since": {"attempt": before[-1].no, **change.model_dump(mode="json")} if change else None,
+        "text": await world.store.code_text(run.id, no),
+    }
 
 
 @router.get("/runs/{key}/screen")

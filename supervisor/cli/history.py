@@ -5,10 +5,13 @@ from datetime import datetime
 from rich.text import Text
 
 from supervisor.cli.output import state_text
+from supervisor.model.code import changes
 from supervisor.model.run import ENDED, Attempt, Run, turns_written
 from supervisor.model.verdict import Verdict
 
 _MAX_EVIDENCE = 5
+_MAX_NAMES = 5
+_FIRST_VERSIONS = ("python", "torch", "transformers", "driver")
 
 
 def history(run: Run) -> Text:
@@ -18,12 +21,14 @@ def history(run: Run) -> Text:
         lines += _verdict(run.verdict, goes_on=run.state not in ENDED)
     if run.attempts:
         lines.append(Text())
+    before: Attempt | None = None
     for attempt in run.attempts:
-        lines += attempt_lines(attempt)
+        lines += attempt_lines(attempt, before)
+        before = attempt
     return Text("\n").join(lines)
 
 
-def attempt_lines(attempt: Attempt) -> list[Text]:
+def attempt_lines(attempt: Attempt, before: Attempt | None = None) -> list[Text]:
     """One attempt: its line, why it was launched, what was turned, what that came to."""
     line = Text(f"#{attempt.no} ", style="bold")
     line.append(_outcome(attempt), style=_style(attempt))
@@ -41,12 +46,39 @@ def attempt_lines(attempt: Attempt) -> list[Text]:
         lines.append(Text(f"   from    checkpoint of step {attempt.resumed_from}"))
     if attempt.receipt and attempt.receipt.sentence:
         lines.append(Text(f"   receipt {attempt.receipt.sentence}"))
-    return lines
+    return lines + _code(attempt, before)
 
 
 def short_time(moment: datetime | None) -> str:
     """The day and time here, or a dash."""
     return moment.astimezone().strftime("%m-%d %H:%M:%S") if moment else "-"
+
+
+def _code(attempt: Attempt, before: Attempt | None) -> list[Text]:
+    """What it ran: told for the first attempt, and where it is another than before."""
+    lines: list[Text] = []
+    code = attempt.code
+    if before is None and (code.head or code.scripts or code.why):
+        at = f"{code.head[:10]}{f' on {code.branch}' if code.branch else ''}" if code.head else "unknown commit"
+        differs = f", not committed: {_names([*code.files, *code.untracked])}" if code.dirty else ""
+        lines.append(Text(f"   code    {at}{differs}{f' ({code.why})' if code.why else ''}", style="dim"))
+    elif before is not None and (change := changes(before.code, code)).changed:
+        lines.append(Text(f"   code    changed since #{before.no}: {change.shown}"))
+    if attempt.versions and (before is None or before.versions != attempt.versions):
+        lines.append(Text(f"   with    {_versions(attempt)}", style="dim"))
+    return lines
+
+
+def _versions(attempt: Attempt) -> str:
+    seen = attempt.versions
+    parts = [f"{name} {seen.get(name, 'unknown') or 'not installed'}" for name in ("python", "torch", "transformers")]
+    parts += [f"{name} {seen[name]}" for name in sorted(seen) if seen[name] and name not in _FIRST_VERSIONS]
+    return ", ".join([*parts, f"driver {seen.get('driver', 'unknown')}"])
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _head(run: Run) -> Text:

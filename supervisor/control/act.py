@@ -4,7 +4,6 @@ import asyncio
 from datetime import datetime
 from typing import NamedTuple
 
-from supervisor.control.code import head_before
 from supervisor.control.facts import Facts
 from supervisor.control.secret import NOTHING, Parcel
 from supervisor.model.code import Code
@@ -65,7 +64,7 @@ async def launch(
     await link.claim(record.run.id, record.token)
     gpus = list(record.run.claims) or await visible_gpus(link, spec)
     args = launch_args(record.run.id, record.token, spec, attempt.no, resolved, gpus)
-    args["code_since"] = head_before(record, attempt.no)
+    args["code_since"] = facts.code_since
     args["parcel_bytes"], args["give_up"] = len(parcel.data), parcel.lacking
     return await link.launch(args, (resolved.config_text or b"") + parcel.data), resolved
 

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from supervisor.control import link_events
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts
 from supervisor.control.written import Written, moved, standing, with_attempt, with_facts, written
-from supervisor.model.code import Code
+from supervisor.model.code import Code, changes
 from supervisor.model.decision import Decision, Restart
 from supervisor.model.event import EventType
 from supervisor.model.run import VIGIL, Attempt, Correction, RunState, Turn
@@ -70,6 +71,7 @@ def planned(
         checkpoint_at_launch=newest.step if newest else None,
         checkpoints=remedy_context(record).checkpoints,
         file_text=config_text,
+        code_since=_code_before(record, number).head,
     )
     row = with_facts(AttemptRecord(attempt=attempt), facts)
     state = RunState.RESTARTING if record.run.attempts else RunState.LAUNCHING
@@ -108,11 +110,23 @@ def started(
             "resumed_from": attempt.resumed_from,
             "state": reply["state"],
             "diff": resolved.diff,
+            "code": _told(attempt.code),
+            "code_changed": list(changes(_code_before(record, attempt.no), attempt.code).files),
+            "versions": attempt.versions,
         },
     )
     # The verdict of the attempt before has done its work; the new one has none until it was looked at.
     after = moved(with_attempt(replace(record, blind_since=None), row), RunState.RUNNING, None, now, verdict=None)
     return written(record, after, now, row, events=(*link_events.back(record, now), event))
+
+
+def _told(code: Code) -> dict[str, Any]:
+    return {"head": code.head, "branch": code.branch, "dirty": code.dirty, "files": list(code.files), "why": code.why}
+
+
+def _code_before(record: RunRecord, attempt_no: int) -> Code:
+    before = [one.code for one in record.run.attempts if one.no < attempt_no]
+    return before[-1] if before else Code()
 
 
 def found_started(record: RunRecord, last: AttemptRecord, now: datetime) -> Written:

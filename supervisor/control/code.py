@@ -1,12 +1,15 @@
 """The code of a run's attempts: what an automatic restart would run, and the text of what was not committed."""
 
+import asyncio
+
 import structlog
 
 from supervisor.model.code import Code
-from supervisor.model.errors import CallRefused, NodeUnreachable, NotFound
+from supervisor.model.errors import CallRefused, Conflict, NodeUnreachable, NotFound, StoreBusy
 from supervisor.node.link import Link
 from supervisor.probe.wire import MAX_SLICE_BYTES
-from supervisor.store.records import RunRecord
+from supervisor.store.records import AttemptRecord, RunRecord
+from supervisor.store.store import Store
 
 _log = structlog.get_logger(__name__)
 TEXT_FILE = "code.diff"
@@ -22,10 +25,42 @@ async def code_now(link: Link, record: RunRecord) -> Code | None:
     return await link.code(record.spec.workdir, then.command, then.code.head)
 
 
-def head_before(record: RunRecord, attempt_no: int) -> str | None:
-    """The commit of the attempt before that one, where it is known."""
-    heads = [attempt.code.head for attempt in record.run.attempts if attempt.no < attempt_no]
-    return heads[-1] if heads else None
+class Texts:
+    """Fetches the text of each attempt's difference once it lies on the node, beside the watch."""
+
+    def __init__(self, store: Store, link: Link) -> None:
+        """For the watch of one run."""
+        self._store = store
+        self._link = link
+        self._done: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self, run_id: str, last: AttemptRecord) -> None:
+        """To be called at every check: begins to fetch what is not there yet; never waits."""
+        attempt, place = last.attempt, last.facts.get("folder")
+        if attempt.code == Code() or attempt.no in self._done or (self._task and not self._task.done()):
+            return
+        if attempt.code.dirty is None or not place:
+            self._done.add(attempt.no)
+            return
+        self._task = asyncio.create_task(self._fetch(run_id, attempt.no, place), name=f"code of {run_id}")
+
+    def close(self) -> None:
+        """Lets go of what is being fetched: the next watch begins anew."""
+        if self._task:
+            self._task.cancel()
+
+    async def _fetch(self, run_id: str, attempt_no: int, place: str) -> None:
+        try:
+            if await self._store.code_text(run_id, attempt_no) is None:
+                text = await text_of(self._link, place)
+                if text is None:
+                    return  # it is being written, or out of sight: the next check asks again
+                await self._store.keep_code_text(run_id, attempt_no, text)
+        except (StoreBusy, Conflict) as error:
+            _log.info("code.text_not_kept", run=run_id, attempt=attempt_no, error=str(error))
+            return
+        self._done.add(attempt_no)
 
 
 async def text_of(link: Link, attempt_folder: str) -> str | None:

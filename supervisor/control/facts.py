@@ -26,6 +26,8 @@ class Facts(Noun):
     """The checkpoint that the attempt was told to resume from."""
     checkpoint_at_launch: int | None = None
     """The newest whole checkpoint's step when it was launched."""
+    code_since: str | None = None
+    """The commit of the attempt before, where it is known."""
     file_text: str | None = None
     """Text of the spec's configuration file when it was launched."""
     checkpoints: tuple[Checkpoint, ...] | None = None

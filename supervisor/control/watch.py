@@ -82,6 +82,7 @@ class Watch:
         """The token was raised: whoever held the run before can launch and stop nothing any more."""
         self._takes_over = False
         """An attempt lived when this watch began; whether it still does the first check shows."""
+        self._texts = code.Texts(around.store, around.link)
         self._claimed_token = -1
         self._behind = True
         self.waits = False
@@ -102,6 +103,7 @@ class Watch:
                 if delay_s > 0:
                     await self._sleep(delay_s)
         finally:
+            self._texts.close()
             if self.stopping:
                 self.stopping.cancel()
 
@@ -269,6 +271,7 @@ class Watch:
             # Deciding what comes next may read a configuration many times; other runs are watched meanwhile.
             done = await asyncio.to_thread(checked, record, last, seen, self._around.now())
         self._behind = done.behind
+        self._texts.look(self.run_id, last)
         delay_s = await self._apply(adopted(done.written, self._around.now()) if self._takes_over else done.written)
         self._takes_over = False
         return delay_s

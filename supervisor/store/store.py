@@ -20,6 +20,7 @@ from supervisor.model.run import Call, Desired, Hold, Run, RunState
 from supervisor.model.settings import RetentionSettings
 from supervisor.model.spec import Spec
 from supervisor.store import changes, events, incidents, listing, log, nodes, outbox, retention, runs, series, tokens
+from supervisor.store.code import CodeTexts
 from supervisor.store.engine import migrate, reading_engine, writing_engine
 from supervisor.store.fleetwide import Fleetwide
 from supervisor.store.folder import Folder
@@ -44,7 +45,7 @@ Listener = Callable[[frozenset[str]], None]
 _T = TypeVar("_T")
 
 
-class Store(Fleetwide):
+class Store(Fleetwide, CodeTexts):
     """Everything that outlives the daemon. Writes are guarded and grouped; reads see one moment each.
 
     Every call may raise StoreBusy: the file is locked or its disk is full; nothing was written, later calls try again.

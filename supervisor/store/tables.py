@@ -106,6 +106,16 @@ log_chunk = Table(
 )
 """zstd frames of the attempt's byte stream. What lies between two chunks is known to be lost or was dropped."""
 
+attempt_code = Table(
+    "attempt_code",
+    metadata,
+    Column("run", String(64), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("text", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["run", "attempt"], ["attempt.run", "attempt.no"], ondelete="CASCADE"),
+)
+"""The uncommitted difference of the attempt's code as text, masked, zstd."""
+
 series_name = Table(
     "series_name",
     metadata,
