@@ -10,11 +10,15 @@ from typing import Any
 import libtmux
 from libtmux.common import tmux_cmd
 
+_KEPT = frozenset({"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TERM", "XDG_STATE_HOME", "XDG_CACHE_HOME"})
+"""Where things are, and who it is."""
+
 
 def main() -> int:
     """Answer JSON lines until the input ends."""
-    # A server that is started here inherits this environment; the attempt's own comes from its launch record.
-    for name in [name for name in os.environ if name.startswith(("TMUX", "VIGIL", "SSH_", "LC_", "LD_"))]:
+    # A server that is started here keeps this environment for its life and shows it to whoever asks, and a caller's may
+    # hold secrets. The attempt's own comes from its launch record.
+    for name in set(os.environ) - _KEPT:
         del os.environ[name]
     os.environ["LC_ALL"] = "C.UTF-8"
     _answer({"ready": True})
