@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003_code"
-down_revision: str | None = "0002_claims"
+revision = "0004_code"
+down_revision: str | None = "0003_secrets"
 branch_labels: str | None = None
 depends_on: str | None = None
 
