@@ -17,12 +17,15 @@ from urllib.parse import quote
 import httpx2
 
 from supervisor.model import errors
+from supervisor.model.comparison import Comparison
+from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import Fault, Unauthorized, Unavailable, VigilError
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.run import Attachment, Call, Run, RunState
 from supervisor.model.settings import ADDRESS_FILE, DEFAULT_LISTEN, TOKEN_FILE, default_data_folder
 from supervisor.model.spec import Action, Scalar
+from supervisor.model.why import Why
 
 _TIMEOUT_S = 30.0
 _LOG_PIECE_BYTES = 1024 * 1024
@@ -162,6 +165,34 @@ class Vigil:
     def promote(self, key: str, cause: str, to: Action) -> Run:
         """Another policy for one cause."""
         return _run_of(self._json("POST", _path(key, ":promote"), json={"cause": cause, "to": to}))
+
+    def spec(self, key: str) -> SpecText:
+        """The spec as it was given, also as YAML to be edited."""
+        return SpecText.model_validate(self._json("GET", _path(key, "/spec")), extra="ignore")
+
+    def edit(
+        self,
+        key: str,
+        spec: Mapping[str, Any],
+        *,
+        tag: str | None = None,
+        why: str | None = None,
+        dry_run: bool = False,
+    ) -> Edited:
+        """Another spec for the run; Conflict where `tag` is not that of the present one."""
+        headers = {"If-Match": f'"{tag}"'} if tag else {}
+        params = _given({"why": why, "dry_run": "true" if dry_run else None})
+        answer = self._json("PUT", _path(key, "/spec"), json=dict(spec), params=params, headers=headers)
+        return Edited.model_validate(answer, extra="ignore")
+
+    def why(self, key: str) -> Why:
+        """What Vigil saw and concluded, what it will do and when, and how to keep it from that."""
+        return Why.model_validate(self._json("GET", _path(key, "/why")), extra="ignore")
+
+    def compare(self, key: str, attempts: str | None = None) -> Comparison:
+        """Attempts side by side; `attempts` such as `2..5` or `1,3`, default: the last five."""
+        params = _given({"attempts": attempts})
+        return Comparison.model_validate(self._json("GET", _path(key, "/compare"), params=params), extra="ignore")
 
     def delete(self, key: str) -> Run:
         """Forgets a run that is not alive."""

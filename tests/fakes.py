@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from supervisor.model.comparison import Compared, Comparison, Difference
+from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.event import Event, EventType
 from supervisor.model.node import NodeFacts, NodeSpec
@@ -13,7 +15,10 @@ from supervisor.model.reading import parse, parse_spec
 from supervisor.model.run import ALLOWED, Attachment, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
 from supervisor.model.secret import SecretInfo, check_value
 from supervisor.model.spec import Action, Scalar
-from supervisor.store.records import LogRead, Role, TokenInfo
+from supervisor.model.why import Why
+from supervisor.model.writing import tag_of, write_mapping
+from supervisor.remedy.comparison import numbers
+from supervisor.store.records import LogRead, Role, Stale, TokenInfo
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 _AFTER: dict[Call, RunState] = {
@@ -217,6 +222,33 @@ class FakeFleet:
     async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
         run = self._find(key)
         return self.change(key, spec={**run.spec, "policy": {cause: to}})
+
+    async def spec_text(self, key: str) -> SpecText:
+        spec = self._find(key).spec
+        return SpecText(spec=spec, text=write_mapping(spec), tag=tag_of(spec))
+
+    async def edit(
+        self, key: str, data: dict[str, Any], *, by: str, why: str | None, tag: str | None, dry_run: bool
+    ) -> Edited:
+        run = self._find(key)
+        if tag not in (None, tag_of(run.spec)):
+            raise Stale("The spec was changed since it was read.")
+        parse_spec(data)
+        changed = sorted(name for name in {*data, *run.spec} if data.get(name) != run.spec.get(name))
+        if not dry_run:
+            self.change(key, spec=data)
+            self.calls.append({"call": "edit", "by": by, "why": why, "run": run.name})
+        return Edited(saved=not dry_run, changed=tuple(changed), later=tuple(changed), diff="-a\n+b")
+
+    async def why(self, key: str) -> Why:
+        run = self._find(key)
+        return Why(run=run.name, state=run.state.value, concluded="It runs.", will="Nothing.", stop=f"vigil hold {key}")
+
+    async def compare(self, key: str, attempts: str | None) -> Comparison:
+        run = self._find(key)
+        rows = tuple(Compared(attempt=number, loss=2.5, loss_step=9) for number in numbers(run, attempts))
+        turned = Difference(key="config.chunk", values=tuple(range(len(rows))))
+        return Comparison(run=run.name, attempts=rows, changed=(turned,), step=10)
 
     async def screen(self, key: str) -> Screen:
         self._find(key)

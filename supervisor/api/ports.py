@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from supervisor.model.comparison import Comparison
+from supervisor.model.edit import Edited, SpecText
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.run import Attachment, Call, Hold, NodeView, Run, RunState
 from supervisor.model.secret import SecretInfo
 from supervisor.model.spec import Action, Scalar
+from supervisor.model.why import Why
 from supervisor.store.records import LogRead, TokenInfo
 
 
@@ -134,6 +137,20 @@ class FleetPort(Protocol):
 
     async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
         """Another policy for one cause."""
+
+    async def spec_text(self, key: str) -> SpecText:
+        """The spec as it was given, to be edited."""
+
+    async def edit(
+        self, key: str, data: dict[str, Any], *, by: str, why: str | None, tag: str | None, dry_run: bool
+    ) -> Edited:
+        """Another spec for the run, or with `dry_run` what it would come to."""
+
+    async def why(self, key: str) -> Why:
+        """What Vigil saw and concluded, what it will do and when, and how to keep it from that."""
+
+    async def compare(self, key: str, attempts: str | None) -> Comparison:
+        """Attempts side by side."""
 
     async def screen(self, key: str) -> Screen:
         """What the run's terminal shows now."""

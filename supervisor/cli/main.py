@@ -8,7 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from supervisor import __version__
-from supervisor.cli import asking, demo, diagnosing, following, holding, launching, looking, nodes, secret, serving
+from supervisor.cli import (
+    asking,
+    demo,
+    diagnosing,
+    editing,
+    following,
+    holding,
+    insight,
+    launching,
+    looking,
+    nodes,
+    secret,
+    serving,
+)
 from supervisor.cli.output import print_error, say
 from supervisor.model.errors import VigilError
 
@@ -25,7 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (serving, launching, looking, following, asking, holding, demo, diagnosing):
+for part in (serving, launching, looking, insight, following, asking, editing, holding, demo, diagnosing):
     part.add_to(app)
 app.add_typer(nodes.app, name="node")
 app.add_typer(secret.app, name="secret")

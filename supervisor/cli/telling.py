@@ -43,7 +43,8 @@ def _state(data: Data) -> str:
 def _called(data: Data) -> str:
     why = f": {data['why']}" if data.get("why") else ""
     turned = ", ".join(f"{key}={value}" for key, value in (data.get("set") or {}).items())
-    call = "change the policy" if data.get("call") == "edit" else f"{data.get('call')}"
+    changed = ", ".join(data.get("changed") or ("the spec",))
+    call = f"change {changed}" if data.get("call") == "edit" else f"{data.get('call')}"
     return f"{data.get('by')} asked to {call}{f' with {turned}' if turned else ''}{why}"
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import structlog
 
-from supervisor.control import act, attaching
+from supervisor.control import act, attaching, comparing, editing, reasons
 from supervisor.control.fleet_nodes import FleetNodes
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.reaper import Reaper
@@ -18,12 +18,15 @@ from supervisor.control.secret import Secrets, refuse_turning
 from supervisor.control.submitted import submitted
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
+from supervisor.model.comparison import Comparison
+from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import CallRefused, NodeUnfit, NodeUnreachable, NotFound
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec, unsupported
 from supervisor.model.run import ENDED, Attachment, Call, Hold, Run, RunState
 from supervisor.model.settings import Settings
 from supervisor.model.spec import Action, Scalar, Spec
+from supervisor.model.why import Why
 from supervisor.node.link import Link, LinkOptions
 from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
@@ -174,10 +177,44 @@ class Fleet(FleetNodes):
         record = await self.store.load_run(key)
         told = record.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
         spec = parse_spec({**told, "policy": {**told.get("policy", {}), cause: to}}, source="the policy")
-        whole = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        record = await self.store.change_spec(record.run.id, whole, by=by, now=self._now())
+        # As the person wrote it, with this one word more: what a preset fills in is not theirs.
+        raw = {**record.run.spec, "policy": {**(record.run.spec.get("policy") or {}), cause: to}}
+        record = await self.store.change_spec(record.run.id, spec, raw, by=by, now=self._now())
         self._watch(record.run).wake()
         return self._seen(record.run)
+
+    async def spec_text(self, key: str) -> SpecText:
+        """The spec as it was given, to be edited."""
+        return editing.spec_text(await self.store.load_run(key))
+
+    async def edit(
+        self, key: str, data: dict[str, Any], *, by: str, why: str | None, tag: str | None, dry_run: bool
+    ) -> Edited:
+        """Another spec for the run, or with `dry_run` what it would come to."""
+        record = await self.store.load_run(key)
+        found = await editing.edit(
+            self.store,
+            record,
+            data,
+            submit=self._submitted,
+            by=by,
+            why=why,
+            tag=tag,
+            dry_run=dry_run,
+            now=self._now(),
+        )
+        if found.saved and (watched := self._watched.get(record.run.id)):
+            watched.watch.wake()
+        return found
+
+    async def why(self, key: str) -> Why:
+        """What Vigil saw and concluded, what it will do and when, and how to keep it from that."""
+        record = await self.store.load_run(key)
+        return reasons.why(record, self._nodes.state(*_place(record.run)), self._now())
+
+    async def compare(self, key: str, attempts: str | None) -> Comparison:
+        """Attempts side by side; `attempts` such as `2..5` or `1,3`."""
+        return await comparing.compare(self.store, await self.store.load_run(key), attempts, self._now())
 
     async def screen(self, key: str) -> Screen:
         """What the run's terminal shows now; NotFound before the first attempt."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from supervisor.model.claim import Contender
 from supervisor.model.errors import Conflict
@@ -45,6 +45,16 @@ class Request(Noun):
     overrides: dict[str, Scalar] = {}
     at: Literal["now", "checkpoint"] = "now"
     requested_at: Moment
+
+
+class SpecChange(TypedDict):
+    """How a spec is changed."""
+
+    by: str
+    now: datetime
+    why: NotRequired[str | None]
+    expected_tag: NotRequired[str | None]
+    """`tag_of` the spec that the change was made to; None: whatever it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,19 +2,20 @@
 
 import hashlib
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 import uuid_utils
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
 from supervisor.model.errors import Conflict, Fault, InvalidInput, NotFound
 from supervisor.model.event import EventType
-from supervisor.model.reading import nearest, parse_spec
+from supervisor.model.reading import nearest
 from supervisor.model.run import ALLOWED, ENDED, GONE, Attempt, Call, Desired, Hold, LinkView, Run, RunState
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Progress, Verdict
+from supervisor.model.writing import tag_of
 from supervisor.store import claims, events, holds
-from supervisor.store.records import AttemptRecord, Keep, NewEvent, Request, RunRecord, Stale
+from supervisor.store.records import AttemptRecord, Keep, NewEvent, Request, RunRecord, SpecChange, Stale
 from supervisor.store.rows import from_ms, from_text, noun_text, to_ms, to_text
 from supervisor.store.tables import attempt as attempts
 from supervisor.store.tables import run as runs
@@ -197,11 +198,22 @@ def put_attempt(connection: Connection, run_id: str, record: AttemptRecord, *, i
     )
 
 
-def change_spec(connection: Connection, run_id: str, raw: dict[str, Any], *, by: str, now: datetime) -> RunRecord:
-    """Another spec for what comes next. InvalidInput where it is none; name, node and user cannot change."""
-    spec = parse_spec(raw)
+def change_spec(
+    connection: Connection,
+    run_id: str,
+    spec: Spec,
+    raw: dict[str, Any],
+    **how: Unpack[SpecChange],
+) -> RunRecord:
+    """Another spec for what comes next, and `raw`, as it was given. Name, node and user cannot change.
+
+    Stale where `expected_tag` names another content than the one that is stored.
+    """
     record = load(connection, run_id)
     run = record.run
+    by, now, why, tag = how["by"], how["now"], how.get("why"), how.get("expected_tag")
+    if tag is not None and tag != tag_of(run.spec):
+        raise Stale(f"The spec of {run.name} was changed since it was read.", remedy="Read it again.")
     for fixed, before in (("name", run.name), ("node", run.node), ("user", record.spec.user)):
         if getattr(spec, fixed) != before:
             raise Conflict(f"The {fixed} of the run {run.name} cannot change.", remedy="Start another run.")
@@ -218,7 +230,7 @@ def change_spec(connection: Connection, run_id: str, raw: dict[str, Any], *, by:
         values["after"] = awaited(connection, spec, run.id)
     connection.execute(update(runs).where(runs.c.id == run.id).values(values))
     changed = sorted(key for key in {*raw, *run.spec} if raw.get(key) != run.spec.get(key))
-    data = {"call": "edit", "by": by, "changed": {key: raw.get(key) for key in changed}}
+    data = {"call": "edit", "by": by, "why": why, "changed": {key: raw.get(key) for key in changed}}
     events.append(connection, run.id, (NewEvent(type=EventType.RUN_CALLED, at=now, data=data),))
     return load(connection, run.id)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -36,6 +36,7 @@ from supervisor.store.records import (
     Role,
     RouteRow,
     RunRecord,
+    SpecChange,
     TokenInfo,
 )
 from supervisor.store.secret import Secrets
@@ -201,11 +202,9 @@ class Store(Fleetwide, CodeTexts):
             runs=frozenset({run_id}),
         )
 
-    async def change_spec(self, run_id: str, raw: dict[str, Any], *, by: str, now: datetime) -> RunRecord:
-        """Another spec for what comes next; InvalidInput where it is none, Conflict where name or node differ."""
-        return await self._write(
-            lambda one: runs.change_spec(one, run_id, raw, by=by, now=now), runs=frozenset({run_id})
-        )
+    async def change_spec(self, run_id: str, spec: Spec, raw: dict[str, Any], **how: Unpack[SpecChange]) -> RunRecord:
+        """Another spec for what comes next; Conflict where name, node or user differ, Stale as `expected_tag` says."""
+        return await self._write(lambda one: runs.change_spec(one, run_id, spec, raw, **how), runs=frozenset({run_id}))
 
     async def next_token(self, run_id: str) -> int:
         """Raises the claim's token by one, and syncs it to the disk; the new token."""

@@ -50,7 +50,7 @@ def test_every_event_has_a_sentence_even_without_its_facts(kind):
             {"by": "vigil", "correction": {"turns": [{"key": "env.X", "from": 1, "to": 2}]}, "resumed_from": 8},
             "with env.X 1 -> 2, from the checkpoint of step 8",
         ),
-        (EventType.RUN_CALLED, {"by": "ann", "call": "edit"}, "ann asked to change the policy"),
+        (EventType.RUN_CALLED, {"by": "ann", "call": "edit", "changed": {"policy": 1}}, "ann asked to change policy"),
         (EventType.RUN_CALLED, {"by": "ann", "call": "restart", "set": {"env.X": 1}, "why": "why not"}, "env.X=1: why"),
     ],
 )

@@ -7,11 +7,13 @@ import pytest
 from sqlalchemy import func, select
 
 from supervisor.model.code import Code
-from supervisor.model.errors import Conflict, InvalidInput, NotFound
+from supervisor.model.errors import Conflict, NotFound
 from supervisor.model.event import EventType
+from supervisor.model.reading import parse_spec
 from supervisor.model.run import ALLOWED, Attempt, Correction, Exit, Hold, RunState, Turn
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Evidence, Progress, Verdict
+from supervisor.model.writing import tag_of
 from supervisor.store import events, runs, tables
 from supervisor.store.records import KEEP, AttemptRecord, Request, Stale
 from tests.unit.store.conftest import NOW, create, launched, turn
@@ -213,12 +215,16 @@ def test_deleting_takes_everything_but_the_events(connection):
 def test_a_changed_spec_is_checked_and_told(connection):
     record = create(connection)
     raw = {**record.run.spec, "policy": {"gpu_oom": "restart"}}
-    record = runs.change_spec(connection, record.run.id, raw, by="ada", now=NOW)
+    tag = tag_of(record.run.spec)
+    how = {"by": "ada", "now": NOW, "why": "enough of it"}
+    record = runs.change_spec(connection, record.run.id, parse_spec(raw), raw, **how, expected_tag=tag)
     assert record.spec.policy == {"gpu_oom": "restart"}
     assert record.run.version == 2
     last = events.read(connection, run_id=record.run.id, after=0, limit=9)[-1]
     assert last.data["changed"] == {"policy": {"gpu_oom": "restart"}}
-    with pytest.raises(InvalidInput):
-        runs.change_spec(connection, record.run.id, {**raw, "polcy": {}}, by="ada", now=NOW)
+    assert last.data["why"] == "enough of it"
+    with pytest.raises(Stale, match="was changed since it was read"):
+        runs.change_spec(connection, record.run.id, parse_spec(raw), raw, **how, expected_tag=tag)
+    other = {**raw, "node": "other"}
     with pytest.raises(Conflict, match="node"):
-        runs.change_spec(connection, record.run.id, {**raw, "node": "other"}, by="ada", now=NOW)
+        runs.change_spec(connection, record.run.id, parse_spec(other), other, **how)
