@@ -45,6 +45,8 @@ def _called(data: Data) -> str:
     turned = ", ".join(f"{key}={value}" for key, value in (data.get("set") or {}).items())
     changed = ", ".join(data.get("changed") or ("the spec",))
     call = f"change {changed}" if data.get("call") == "edit" else f"{data.get('call')}"
+    if data.get("withdrew"):
+        call = f"take back the {data['withdrew']} that waits for a checkpoint"
     return f"{data.get('by')} asked to {call}{f' with {turned}' if turned else ''}{why}"
 
 

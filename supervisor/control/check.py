@@ -214,6 +214,8 @@ def _settle(record: RunRecord, facts: Facts, verdict: Verdict, decision: Decisio
             return RunState.STOPPING, record.run.reason
         if facts.exit_seen_at is not None:
             return RunState.RUNNING, "Its first process has ended, others that it started live on."
+        if request is not None and request.kind == "restart":
+            return RunState.RUNNING, f"Restarts at its next whole checkpoint, as {request.by} asked."
         return RunState.RUNNING, decision.sentence if decision.kind == "alert" else None
     if verdict.cause == "finished" and request is None:
         return RunState.FINISHED, None

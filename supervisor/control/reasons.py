@@ -65,9 +65,8 @@ def _next(record: RunRecord, now: datetime) -> Next:
     hold = f"vigil hold {run.name} -m WHY"
     if run.hold:
         at = run.hold.until
-        return Next(
-            f"Nothing while it is on hold by {run.hold.by} ({run.hold.why}).", at, go_on=f"vigil release {run.name}"
-        )
+        scope = {"run": run.name, "node": f"--node {run.node}", "all": "--all"}[run.hold.scope]
+        return Next(f"Nothing: {run.hold.sentence}", at, go_on=f"vigil release {scope}")
     if run.state is RunState.STOPPING:
         return Next(f"Ends the attempt: {run.reason or 'asked for'}.")
     last = last_of(record)

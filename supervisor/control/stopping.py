@@ -26,7 +26,10 @@ def is_due(record: RunRecord, last: AttemptRecord, now: datetime) -> bool:
         return record.run.hold is None and _is_left_behind(record, last, now)
     if request.kind != "restart":
         return False
-    return request.at == "now" or _checkpoint_since(record, last)
+    if request.at == "now":
+        return True
+    # It waits for two things then: what is on hold is neither stopped nor launched.
+    return record.run.hold is None and _checkpoint_since(record, last)
 
 
 def is_begun(last: AttemptRecord) -> bool:

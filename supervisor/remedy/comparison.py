@@ -12,7 +12,7 @@ from supervisor.model.comparison import Compared, Comparison, Difference
 from supervisor.model.errors import Fault, InvalidInput, NotFound
 from supervisor.model.run import Attempt, Run
 from supervisor.model.spec import Resume, ResumeByConfig, ResumeByEnv
-from supervisor.remedy.commandline import with_flag
+from supervisor.remedy.commandline import flag_value, with_flag
 from supervisor.remedy.settings import flattened
 
 DEFAULT_COUNT = 5
@@ -164,7 +164,10 @@ def _settings(attempt: Attempt, resume: Resume | None, flags: Sequence[str]) -> 
     """What the attempt was launched with, flat. Where the checkpoint lies is no setting."""
     found: dict[str, Any] = flattened(attempt.config) if attempt.config else {}
     found |= {f"env.{name}": value for name, value in attempt.env.items()}
-    found |= {key: value for key, value in attempt.overrides.items() if not key.startswith("config.")}
+    found |= {key: value for key, value in attempt.overrides.items() if key.startswith("env.")}
+    for key in flags:
+        with suppress(InvalidInput, ValueError):
+            found[key] = flag_value(attempt.command, key.removeprefix("args."))
     if isinstance(resume, ResumeByEnv):
         found.pop(f"env.{resume.env}", None)
     if isinstance(resume, ResumeByConfig):

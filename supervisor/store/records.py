@@ -89,6 +89,14 @@ class RunRecord:
     after: str | None = None
     """Id of the run that must have ended for good before this one's first launch; None: no (or not any more)."""
 
+    @property
+    def waits_for_checkpoint(self) -> bool:
+        """A restart was asked for, waits for a checkpoint and was not begun; nothing is on hold that is in its way."""
+        if self.run.hold is not None or self.request is None or self.request.at != "checkpoint" or not self.records:
+            return False
+        last = self.records[max(self.records)]
+        return not last.ended and not last.facts.get("stop_begun_at")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:

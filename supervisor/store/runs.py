@@ -2,7 +2,7 @@
 
 import hashlib
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any
 
 import uuid_utils
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
@@ -13,9 +13,8 @@ from supervisor.model.reading import nearest
 from supervisor.model.run import ALLOWED, ENDED, GONE, Attempt, Call, Desired, Hold, LinkView, Run, RunState
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Progress, Verdict
-from supervisor.model.writing import tag_of
 from supervisor.store import claims, events, holds
-from supervisor.store.records import AttemptRecord, Keep, NewEvent, Request, RunRecord, SpecChange, Stale
+from supervisor.store.records import AttemptRecord, Keep, NewEvent, Request, RunRecord, Stale
 from supervisor.store.rows import from_ms, from_text, noun_text, to_ms, to_text
 from supervisor.store.tables import attempt as attempts
 from supervisor.store.tables import run as runs
@@ -94,7 +93,7 @@ def create(
             # Whoever made the run asked for its first attempt, and is named in it.
             "request": noun_text(Request(kind="start", by=by, requested_at=now)),
             "after": after,
-            "spec": _spec_text(spec),
+            "spec": spec_text(spec),
             "raw": raw_text,
             "idempotency_key": idempotency_key,
             "idempotency_hash": raw_hash if idempotency_key is not None else None,
@@ -198,43 +197,6 @@ def put_attempt(connection: Connection, run_id: str, record: AttemptRecord, *, i
     )
 
 
-def change_spec(
-    connection: Connection,
-    run_id: str,
-    spec: Spec,
-    raw: dict[str, Any],
-    **how: Unpack[SpecChange],
-) -> RunRecord:
-    """Another spec for what comes next, and `raw`, as it was given. Name, node and user cannot change.
-
-    Stale where `expected_tag` names another content than the one that is stored.
-    """
-    record = load(connection, run_id)
-    run = record.run
-    by, now, why, tag = how["by"], how["now"], how.get("why"), how.get("expected_tag")
-    if tag is not None and tag != tag_of(run.spec):
-        raise Stale(f"The spec of {run.name} was changed since it was read.", remedy="Read it again.")
-    for fixed, before in (("name", run.name), ("node", run.node), ("user", record.spec.user)):
-        if getattr(spec, fixed) != before:
-            raise Conflict(f"The {fixed} of the run {run.name} cannot change.", remedy="Start another run.")
-    guarded_update(
-        connection,
-        run.model_copy(update={"updated_at": now}),
-        expected_version=run.version,
-        token=record.token,
-        request=record.request,
-        blind_since=record.blind_since,
-    )
-    values: dict[str, Any] = {"spec": _spec_text(spec), "raw": to_text(raw)}
-    if spec.after != record.spec.after:
-        values["after"] = awaited(connection, spec, run.id)
-    connection.execute(update(runs).where(runs.c.id == run.id).values(values))
-    changed = sorted(key for key in {*raw, *run.spec} if raw.get(key) != run.spec.get(key))
-    data = {"call": "edit", "by": by, "why": why, "changed": {key: raw.get(key) for key in changed}}
-    events.append(connection, run.id, (NewEvent(type=EventType.RUN_CALLED, at=now, data=data),))
-    return load(connection, run.id)
-
-
 def request(
     connection: Connection,
     run_id: str,
@@ -259,19 +221,24 @@ def request(
         for name, value in {"hold": hold, "desired": desired, "state": state, "reason": reason}.items()
         if not isinstance(value, Keep)
     }
+    withdrawn = call == "release" and record.waits_for_checkpoint
+    if withdrawn:
+        changes["reason"] = None
     changed = run.model_copy(update={**changes, "updated_at": now})
     guarded_update(
         connection,
         changed,
         expected_version=run.version,
         token=record.token,
-        request=asked if asked is not None else record.request,
+        request=None if withdrawn else asked if asked is not None else record.request,
         blind_since=record.blind_since,
     )
     attempt_no = run.attempts[-1].no if run.attempts else None
     data: dict[str, Any] = {"call": call, "by": by, "why": why}
     if asked is not None and asked.kind == "restart":
         data |= {"set": asked.overrides, "at": asked.at}
+    if withdrawn:
+        data |= {"withdrew": "restart"}
     if changed.hold is not None and call == "hold":
         data |= {"until": changed.hold.until}
     appended = [NewEvent(type=EventType.RUN_CALLED, at=now, attempt=attempt_no, data=data)]
@@ -344,7 +311,7 @@ def _find(connection: Connection, key: str) -> Row[Any]:
     )
 
 
-def _spec_text(spec: Spec) -> str:
+def spec_text(spec: Spec) -> str:
     """Only what was set: whether a knob's `set: null` was written makes a difference."""
     return spec.model_dump_json(by_alias=True, exclude_unset=True)
 

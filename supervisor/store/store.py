@@ -19,7 +19,20 @@ from supervisor.model.node import NodeSpec
 from supervisor.model.run import Call, Desired, Hold, Run, RunState
 from supervisor.model.settings import RetentionSettings
 from supervisor.model.spec import Spec
-from supervisor.store import changes, events, incidents, listing, log, nodes, outbox, retention, runs, series, tokens
+from supervisor.store import (
+    changes,
+    edits,
+    events,
+    incidents,
+    listing,
+    log,
+    nodes,
+    outbox,
+    retention,
+    runs,
+    series,
+    tokens,
+)
 from supervisor.store.code import CodeTexts
 from supervisor.store.engine import migrate, reading_engine, writing_engine
 from supervisor.store.fleetwide import Fleetwide
@@ -204,7 +217,7 @@ class Store(Fleetwide, CodeTexts):
 
     async def change_spec(self, run_id: str, spec: Spec, raw: dict[str, Any], **how: Unpack[SpecChange]) -> RunRecord:
         """Another spec for what comes next; Conflict where name, node or user differ, Stale as `expected_tag` says."""
-        return await self._write(lambda one: runs.change_spec(one, run_id, spec, raw, **how), runs=frozenset({run_id}))
+        return await self._write(lambda one: edits.change_spec(one, run_id, spec, raw, **how), runs=frozenset({run_id}))
 
     async def next_token(self, run_id: str) -> int:
         """Raises the claim's token by one, and syncs it to the disk; the new token."""

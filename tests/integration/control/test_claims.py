@@ -251,14 +251,13 @@ def test_after_names_a_run_that_is_there_and_never_goes_round(world: World, mach
         assert error.value.faults[0]["remedy"] == "Did you mean 'pretrain'?"
         finetune = await machine.submit("finetune", gpus=[], after="pretrain")
         pretrain = await machine.store.load_run("pretrain")
+        now = machine.clock()
+        raw = {**pretrain.run.spec, "after": "finetune"}
         with pytest.raises(InvalidInput, match="pretrain -> finetune -> pretrain"):
-            await machine.store.change_spec(
-                pretrain.run.id, {**pretrain.run.spec, "after": "finetune"}, by="ada", now=machine.clock()
-            )
+            await machine.store.change_spec(pretrain.run.id, parse_spec(raw), raw, by="ada", now=now)
+        raw = {**finetune.spec, "after": "finetune"}
         with pytest.raises(InvalidInput, match="finetune -> finetune"):
-            await machine.store.change_spec(
-                finetune.id, {**finetune.spec, "after": "finetune"}, by="ada", now=machine.clock()
-            )
+            await machine.store.change_spec(finetune.id, parse_spec(raw), raw, by="ada", now=now)
 
     world.runner.run(story())
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import pytest
 
@@ -10,7 +11,7 @@ from supervisor.control.check import context_of
 from supervisor.control.facts import Facts
 from supervisor.control.written import facts_of, with_attempt, with_facts
 from supervisor.model.run import Exit, Hold
-from supervisor.store.records import RunRecord
+from supervisor.store.records import Request, RunRecord
 from tests.unit.control.test_check import NOW, record
 
 
@@ -39,6 +40,28 @@ def with_end(code: int, *, step_now: int = 4, hold: bool = False) -> RunRecord:
 def test_what_a_failed_attempt_left_behind(now_s: int, code: int, step_now: int, hold: bool, due: bool) -> None:
     found = with_end(code, step_now=step_now, hold=hold)
     assert stopping.is_due(found, found.records[1], NOW + timedelta(seconds=now_s)) is due
+
+
+@pytest.mark.parametrize(
+    ("seen_s", "at", "hold", "due"),
+    [
+        (None, "checkpoint", False, False),  # none since
+        (-5, "checkpoint", False, False),  # that one was there before
+        (5, "checkpoint", False, True),
+        (5, "checkpoint", True, False),  # on hold it waits for both
+        (None, "now", False, True),
+    ],
+)
+def test_a_restart_at_a_checkpoint_waits_for_the_next_one(
+    seen_s: int | None, at: Literal["now", "checkpoint"], hold: bool, due: bool
+) -> None:
+    before = record()
+    seen_at = NOW + timedelta(seconds=seen_s) if seen_s is not None else None
+    row = with_facts(before.records[1], Facts(last_checked_at=NOW, checkpoint_seen_at=seen_at))
+    held = Hold(by="me", why="look") if hold else None
+    asked = Request(kind="restart", by="ada", at=at, requested_at=NOW)
+    found = replace(before, request=asked, run=before.run.model_copy(update={"hold": held}))
+    assert stopping.is_due(found, row, NOW + timedelta(seconds=9)) is due
 
 
 @pytest.mark.parametrize(("now_s", "due"), [(60, False), (71, True)])

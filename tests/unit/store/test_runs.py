@@ -14,7 +14,7 @@ from supervisor.model.run import ALLOWED, Attempt, Correction, Exit, Hold, RunSt
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Evidence, Progress, Verdict
 from supervisor.model.writing import tag_of
-from supervisor.store import events, runs, tables
+from supervisor.store import edits, events, runs, tables
 from supervisor.store.records import KEEP, AttemptRecord, Request, Stale
 from tests.unit.store.conftest import NOW, create, launched, turn
 
@@ -217,14 +217,14 @@ def test_a_changed_spec_is_checked_and_told(connection):
     raw = {**record.run.spec, "policy": {"gpu_oom": "restart"}}
     tag = tag_of(record.run.spec)
     how = {"by": "ada", "now": NOW, "why": "enough of it"}
-    record = runs.change_spec(connection, record.run.id, parse_spec(raw), raw, **how, expected_tag=tag)
+    record = edits.change_spec(connection, record.run.id, parse_spec(raw), raw, **how, expected_tag=tag)
     assert record.spec.policy == {"gpu_oom": "restart"}
     assert record.run.version == 2
     last = events.read(connection, run_id=record.run.id, after=0, limit=9)[-1]
     assert last.data["changed"] == {"policy": {"gpu_oom": "restart"}}
     assert last.data["why"] == "enough of it"
     with pytest.raises(Stale, match="was changed since it was read"):
-        runs.change_spec(connection, record.run.id, parse_spec(raw), raw, **how, expected_tag=tag)
+        edits.change_spec(connection, record.run.id, parse_spec(raw), raw, **how, expected_tag=tag)
     other = {**raw, "node": "other"}
     with pytest.raises(Conflict, match="node"):
-        runs.change_spec(connection, record.run.id, parse_spec(other), other, **how)
+        edits.change_spec(connection, record.run.id, parse_spec(other), other, **how)
