@@ -27,7 +27,6 @@ from supervisor.store import (
     listing,
     log,
     nodes,
-    outbox,
     retention,
     runs,
     series,
@@ -37,17 +36,15 @@ from supervisor.store.code import CodeTexts
 from supervisor.store.engine import migrate, reading_engine, writing_engine
 from supervisor.store.fleetwide import Fleetwide
 from supervisor.store.folder import Folder
+from supervisor.store.outgoing import Outgoing
 from supervisor.store.records import (
     KEEP,
     Change,
-    Delivery,
-    DeliveryState,
     Keep,
     LogRead,
     NewEvent,
     Request,
     Role,
-    RouteRow,
     RunRecord,
     SpecChange,
     TokenInfo,
@@ -59,7 +56,7 @@ Listener = Callable[[frozenset[str]], None]
 _T = TypeVar("_T")
 
 
-class Store(Fleetwide, CodeTexts):
+class Store(Fleetwide, CodeTexts, Outgoing):
     """Everything that outlives the daemon. Writes are guarded and grouped; reads see one moment each.
 
     Every call may raise StoreBusy: the file is locked or its disk is full; nothing was written, later calls try again.
@@ -330,52 +327,6 @@ class Store(Fleetwide, CodeTexts):
     async def tokens(self) -> list[TokenInfo]:
         """All of them by name."""
         return list(self._tokens.values())
-
-    # --- outbox ---------------------------------------------------------------------------------------------------
-
-    async def put_routes(self, routes: Sequence[RouteRow]) -> None:
-        """Makes the enabled routes exactly these; what waits for a route that is gone is given up."""
-        await self._write(lambda one: outbox.put_routes(one, routes))
-
-    async def enqueue(self, messages: Sequence[Message], *, run_id: str | None = None) -> None:
-        """Puts messages that belong to no turn into the outbox."""
-        await self._write(lambda one: outbox.enqueue(one, run_id, messages))
-        self._sent(messages)
-
-    async def due_deliveries(
-        self, now: datetime, limit: int = 100, *, except_routes: Sequence[str] = ()
-    ) -> list[Delivery]:
-        """What is to be sent now, the longest due first; nothing of `except_routes`."""
-        return await self._read(lambda one: outbox.due(one, now, limit, except_routes))
-
-    async def next_due(self, *, except_routes: Sequence[str] = ()) -> datetime | None:
-        """When the next pending delivery is due."""
-        return await self._read(lambda one: outbox.next_due(one, except_routes))
-
-    async def record_delivery(
-        self,
-        delivery_id: int,
-        *,
-        state: DeliveryState,
-        now: datetime,
-        due_at: datetime | None = None,
-        status: int | None = None,
-        error: str | None = None,
-    ) -> None:
-        """What one try came to; `due_at` is the next one's time where it stays pending."""
-        await self._write(
-            lambda one: outbox.record(one, delivery_id, state=state, now=now, due_at=due_at, status=status, error=error)
-        )
-
-    async def disable_route(self, route_id: str, why: str, now: datetime) -> None:
-        """Sends nothing more over it until the daemon starts again; what waits for it is given up."""
-        await self._write(lambda one: outbox.disable(one, route_id, why, now))
-
-    async def deliveries(
-        self, *, run_id: str | None = None, state: DeliveryState | None = None, limit: int = 100
-    ) -> list[Delivery]:
-        """Newest first."""
-        return await self._read(lambda one: outbox.read(one, run_id=run_id, state=state, limit=limit))
 
     # --- upkeep ---------------------------------------------------------------------------------------------------
 
