@@ -275,6 +275,12 @@ class Vigil:
         answer = self._json("POST", f"/api/v1/nodes/{_quoted(name)}:check", timeout=120.0)
         return list(answer["rows"])
 
+    def check_spec(self, spec: NodeSpec, paths: Mapping[str, str]) -> list[dict[str, Any]]:
+        """The same for a node as described here, and for the run's folders `workdir` and `checkpoint` on it."""
+        body = spec.model_dump(mode="json")
+        answer = self._json("POST", "/api/v1/nodes:check", json=body, params=dict(paths), timeout=120.0)
+        return list(answer["rows"])
+
     def host_key(self, spec: NodeSpec) -> dict[str, str]:
         """`{"fingerprint", "line"}` of the key that the node's sshd shows."""
         return dict(self._json("POST", "/api/v1/nodes:host-key", json=spec.model_dump(mode="json"), timeout=60.0))

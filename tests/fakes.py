@@ -1,6 +1,6 @@
 """In-memory stand-ins for the seams: a fleet that launches nothing, a store that forgets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -292,10 +292,13 @@ class FakeFleet:
     async def holds(self) -> list[tuple[str | None, Hold]]:
         return list(self.held.items())
 
-    async def check_node(self, spec_or_name: NodeSpec | str) -> Sequence[FakeCheckRow]:
+    async def check_node(
+        self, spec_or_name: NodeSpec | str, *, paths: Mapping[str, str] | None = None
+    ) -> Sequence[FakeCheckRow]:
         if isinstance(spec_or_name, str):
             await self.node(spec_or_name)
-        return [FakeCheckRow("python", True, "3.11"), FakeCheckRow("tmux", False, "none", "apt install tmux")]
+        disks = [FakeCheckRow(f"disk at {what}", True, path) for what, path in (paths or {}).items()]
+        return [FakeCheckRow("python", True, "3.11"), FakeCheckRow("tmux", False, "none", "apt install tmux"), *disks]
 
     async def host_key(self, spec: NodeSpec) -> FakeHostKey:
         return FakeHostKey()

@@ -51,10 +51,13 @@ async def check_node(world: World, who: Viewer, name: str) -> dict[str, Any]:
 
 
 @router.post("/nodes:check", openapi_extra=accepts(NodeSpec, required=True))
-async def check_node_spec(request: Request, world: World, who: Admin) -> dict[str, Any]:
-    """The same for a node that is not added yet."""
+async def check_node_spec(
+    request: Request, world: World, who: Admin, workdir: str | None = None, checkpoint: str | None = None
+) -> dict[str, Any]:
+    """The same for a node that is not added yet, or as another user, or for the folders of a run."""
     spec = await body_as(NodeSpec, request)
-    return {"rows": [_row(row) for row in await world.fleet.check_node(spec)]}
+    paths = {what: path for what, path in (("workdir", workdir), ("checkpoint", checkpoint)) if path}
+    return {"rows": [_row(row) for row in await world.fleet.check_node(spec, paths=paths)]}
 
 
 @router.post("/nodes:host-key", openapi_extra=accepts(NodeSpec, required=True))

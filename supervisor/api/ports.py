@@ -179,8 +179,10 @@ class FleetPort(Protocol):
     async def holds(self) -> list[tuple[str | None, Hold]]:
         """What is on hold beside single runs."""
 
-    async def check_node(self, spec_or_name: NodeSpec | str) -> Sequence[CheckRow]:
-        """What is there and what is missing."""
+    async def check_node(
+        self, spec_or_name: NodeSpec | str, *, paths: Mapping[str, str] | None = None
+    ) -> Sequence[CheckRow]:
+        """What is there and what is missing; `paths` are folders whose disk is looked at."""
 
     async def host_key(self, spec: NodeSpec) -> HostKey:
         """The key that the node's sshd shows, to be pinned by a person."""

@@ -1,5 +1,6 @@
 """`vigil node`: add, check, ls, rm."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -7,10 +8,12 @@ from rich.text import Text
 
 from supervisor.cli import login
 from supervisor.cli.output import Json, is_terminal, print_json, print_table, say
+from supervisor.cli.specfile import read_spec
 from supervisor.client import Vigil
 from supervisor.model.errors import HostKeyUnknown, InvalidInput
 from supervisor.model.node import NodeSpec
-from supervisor.model.reading import parse
+from supervisor.model.reading import parse, parse_spec
+from supervisor.model.spec import Spec
 
 app = typer.Typer(help="Containers and machines where runs live.", no_args_is_help=True, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The node's name in Vigil.")]
@@ -83,13 +86,25 @@ def add(
 
 
 @app.command()
-def check(name: Name, json: Json = False) -> None:
+def check(
+    name: Name,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="SPEC", help="For this run: as its user, and the disk at its folders."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Checks all that Vigil needs on a node.
 
     Says how to mend what is missing, and ends with 1 if anything is.
     """
+    run = parse_spec(read_spec(file)) if file else None
     with Vigil() as vigil:
-        rows = vigil.check_node(name)
+        if run is None:
+            rows = vigil.check_node(name)
+        else:
+            spec = spec_of(vigil.node(name))
+            rows = vigil.check_spec(spec.model_copy(update={"user": run.user or spec.user}), folders_of(run))
     if json:
         print_json({"name": name, "rows": rows})
     else:
@@ -144,6 +159,15 @@ def remove(
         say(f"stays   {words}")
     if siblings and not keep_key:
         say(f"Vigil's key stays in authorized_keys there: {siblings[0].name} needs it.")
+
+
+def folders_of(run: Spec) -> dict[str, str]:
+    """The folders of a run on its node that fill up."""
+    folders = {"workdir": run.workdir}
+    if run.checkpoint:
+        path = run.checkpoint.path
+        folders["checkpoint"] = path if path.startswith(("/", "~")) else f"{run.workdir.rstrip('/')}/{path}"
+    return folders
 
 
 def spec_of(node: dict[str, Any]) -> NodeSpec:

@@ -1,6 +1,6 @@
 """The nodes of the fleet, as people add, look at, hold and forget them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -68,10 +68,12 @@ class FleetNodes:
         """Node (None: everything) and hold, of all that is on hold beside single runs."""
         return (await self.store.holds()).listed()
 
-    async def check_node(self, spec_or_name: NodeSpec | str) -> list[check.CheckRow]:
-        """What is there and what is missing, with the command that mends it."""
+    async def check_node(
+        self, spec_or_name: NodeSpec | str, *, paths: Mapping[str, str] | None = None
+    ) -> list[check.CheckRow]:
+        """What is there and what is missing, with the command that mends it; the disk at `paths`, too."""
         if not isinstance(spec_or_name, str):
-            return await check.check(spec_or_name, self._nodes.options)
+            return await check.check(spec_or_name, self._nodes.options, paths=paths)
         rows = await check.check(self._nodes.spec(spec_or_name), self._nodes.options)
         link = self._nodes.link(spec_or_name)
         if all(row.ok for row in rows) and not link.state.ok:

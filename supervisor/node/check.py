@@ -1,5 +1,6 @@
 """`vigil node check`: what is there, what is missing, how to mend it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from supervisor.model.errors import (
@@ -28,16 +29,17 @@ CLOCK_S = 30.0
 """A node's clock may differ so much before times of its log mislead a person."""
 
 
-async def check(spec: NodeSpec, options: LinkOptions) -> list[CheckRow]:
+async def check(spec: NodeSpec, options: LinkOptions, *, paths: Mapping[str, str] | None = None) -> list[CheckRow]:
     """Goes the whole way in once; stops at the first thing without which nothing behind it can be seen.
 
-    Never raises for a node that is wrong: that is what the rows say.
+    `paths` are further folders there whose free disk is shown, by what they are for. Never raises for a node that is
+    wrong: that is what the rows say.
     """
     connections = Connections.of(options)
     if spec.ssh is not None:
         connections.join(Machine.of(spec))
     try:
-        facts, seen = await _asked(spec, options)
+        facts, seen = await _asked(spec, options, dict(paths or {}))
     except VigilError as error:
         stage = _stage(spec, error)
         failed = CheckRow(what=stage, ok=False, found=error.detail, mend=error.remedy or None)
@@ -48,12 +50,12 @@ async def check(spec: NodeSpec, options: LinkOptions) -> list[CheckRow]:
     return [*_passed(spec, before="python"), *_who(facts), *fitness.rows(spec, facts, seen), *_clock(facts, options)]
 
 
-async def _asked(spec: NodeSpec, options: LinkOptions) -> tuple[NodeFacts, dict[str, Any]]:
+async def _asked(spec: NodeSpec, options: LinkOptions, paths: dict[str, str]) -> tuple[NodeFacts, dict[str, Any]]:
     channel = await open_channel(spec, options)
     try:
         frame = await channel.call("hello", {}, deadline_s=_HELLO_S)
         facts = decode.noun(NodeFacts, frame.header["result"])
-        looked = await channel.call("fitness", {"paths": {}}, deadline_s=_FITNESS_S)
+        looked = await channel.call("fitness", {"paths": paths}, deadline_s=_FITNESS_S)
         return facts, dict(looked.header["result"])
     finally:
         await channel.close()

@@ -259,7 +259,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(served):
     assert done.stderr == ""
 
 
-def test_nodes(served, capsys):
+def test_nodes(served, capsys, tmp_path):
     assert vigil(["node", "add", "gpubox", "root@gpubox:2222", "--pct", "200"]) == 1
     assert "--accept-key SHA256:fake" in capsys.readouterr().err
     assert "gpubox" not in served.fleet.node_specs
@@ -272,6 +272,12 @@ def test_nodes(served, capsys):
     assert "mend: apt install tmux" in capsys.readouterr().out
     assert vigil(["node", "check", "gpubox"]) == 1
     capsys.readouterr()
+    run = tmp_path / "run.yaml"
+    run.write_text("name: a\nnode: gpubox\ncommand: x\nworkdir: ~/vit\ncheckpoint: {path: out}\n", "utf-8")
+    assert vigil(["node", "check", "gpubox", "-f", str(run)]) == 1
+    printed = capsys.readouterr().out
+    assert "disk at workdir: ~/vit\n" in printed
+    assert "disk at checkpoint: ~/vit/out\n" in printed
     assert vigil(["node", "ls"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", "local", "gpubox"]

@@ -1,7 +1,9 @@
 """`vigil node check` as a user without rights: through sshd, `sudo -n`, into a container."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from supervisor.node.check import CheckRow, check
 from supervisor.node.link import LinkOptions
 from tests.testbed.lxc import LxcContainer
 from tests.testbed.sshd import Sshd
-from tests.testbed.users import Login, make_inner_user
+from tests.testbed.users import Login, make_inner_user, make_login, write_sudoers
 
 pytestmark = pytest.mark.lxc
 
@@ -50,13 +52,15 @@ def failed(rows: list[CheckRow]) -> dict[str, CheckRow]:
 
 
 async def test_every_row_is_there_and_right(spec: NodeSpec, options: LinkOptions, inner_user: str) -> None:
-    rows = {row.what: row for row in await check(spec, options)}
+    paths = {"workdir": "~/not/there/yet", "checkpoint": "/tmp"}
+    rows = {row.what: row for row in await check(spec, options, paths=paths)}
     assert failed(list(rows.values())) == {}
     expected = ["reach", "host key", "login", "sudo", "container", "user", "python", "tmux", "home", "caches"]
     expected += ["state folder", "socket folder", "memory limit", "/dev/shm", "gpus", "open files"]
-    expected += ["disk at home", "disk at state folder", "clock"]
+    expected += ["disk at home", "disk at state folder", "disk at workdir", "disk at checkpoint", "clock"]
     assert list(rows) == expected
     assert rows["user"].found == f"{inner_user}, /home/{inner_user}"
+    assert rows["disk at workdir"].found.endswith(f"free at /home/{inner_user}")
     assert "2.0 GiB" in rows["memory limit"].found
     assert rows["gpus"].found == "none" or "CUDA" in rows["gpus"].found
 
@@ -100,6 +104,22 @@ async def test_sudo_that_wants_a_password_names_the_missing_line(
         ("reach", True), ("host key", True), ("login", True), ("sudo", False),
     ]  # fmt: skip
     assert f"{login.name} ALL=(root) NOPASSWD: /usr/sbin/pct exec 200 -- *" in (rows[-1].mend or "")
+
+
+async def test_another_user_of_a_plain_machine_by_the_line_that_the_check_names(
+    options: LinkOptions, user_sshd: Sshd, testbed_folder: Path
+) -> None:
+    first, second = (make_login(testbed_folder, f"{name}{os.getpid()}") for name in ("vp", "vq"))
+    spec = NodeSpec(name="plain", ssh=user_sshd.address.model_copy(update={"user": first.name}), user=second.name)
+    changed = replace(options, client_keys=[first.key])
+    row = (await check(spec, changed))[-1]
+    assert (row.what, row.ok) == ("user", False)
+    line = (row.mend or "").partition("with the line ")[2]
+    assert line == f"{first.name} ALL=(root) NOPASSWD: /usr/bin/su - {second.name} -c *"
+    write_sudoers(first.name, line + "\n")
+    rows = {row.what: row for row in await check(spec, changed)}
+    assert rows["user"].found == f"{second.name}, {second.home}"
+    assert rows["state folder"].ok
 
 
 async def test_a_user_that_is_not_there(spec: NodeSpec, options: LinkOptions) -> None:
