@@ -1,12 +1,13 @@
 """What an attempt was confided: the values of its secrets and of its `env_file`, known to the wrapper alone, and the
 masker that keeps them out of whatever the attempt prints."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from supervisor.probe import delivery, envfile, script
-from supervisor.probe.masking import Masker, masked_text
+from supervisor.probe.masking import Masker, masked, masked_text
 
 
 class Confided:
@@ -28,6 +29,14 @@ class Confided:
     def masked(self, text: str) -> str:
         """`text` for a record that leaves the wrapper."""
         return masked_text(text, self._values) if self._values else text
+
+
+def masked_for(launch: dict[str, Any], secrets: Mapping[str, str], data: bytes) -> bytes:
+    """`data` as it may be shown where these secrets, and the launch's `env_file`, were confided to an attempt."""
+    values = list(secrets.values())
+    with contextlib.suppress(envfile.EnvFileError):
+        values += envfile.read(script.env_file_path(launch) or "").values()
+    return masked(data, [os.fsencode(value) for value in values])
 
 
 def receive(attempt_folder: str, launch: dict[str, Any]) -> Confided:

@@ -30,6 +30,15 @@ def packed(values: dict[str, str]) -> bytes:
     return b"%b%d\n%b" % (_BEGIN, len(text), text)
 
 
+def unpacked(parcel: bytes) -> dict[str, str] | None:
+    """The values of a parcel; None while it is not whole."""
+    size, newline, text = parcel.rpartition(_BEGIN)[2].partition(b"\n")
+    if not newline or len(text) < int(size):
+        return None
+    values: dict[str, str] = json.loads(text)
+    return values
+
+
 def prepare(attempt_folder: str) -> None:
     """Make the FIFO; one that waits already is kept, for a wrapper may have it open. OSError where it cannot be."""
     path = os.path.join(attempt_folder, FIFO)
@@ -94,7 +103,7 @@ def receive(attempt_folder: str) -> dict[str, str] | None:
                 time.sleep(_LOOK_S)
                 continue
             parcel += part
-            values = _unpacked(parcel)
+            values = unpacked(parcel)
             if values is not None:
                 return values
         return None
@@ -131,11 +140,3 @@ def _written(descriptor: int, parcel: bytes, give_up_at: float) -> bool:
         except BrokenPipeError:
             return False
     return True
-
-
-def _unpacked(parcel: bytes) -> dict[str, str] | None:
-    size, newline, text = parcel.rpartition(_BEGIN)[2].partition(b"\n")
-    if not newline or len(text) < int(size):
-        return None
-    values: dict[str, str] = json.loads(text)
-    return values

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from supervisor.probe import delivery, difference, fence, folder, processes, script, session
+from supervisor.probe import confided, delivery, difference, fence, folder, processes, script, session
 from supervisor.probe.code import Look
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
@@ -77,7 +77,7 @@ def launch(args: dict[str, Any], raw: bytes, table: processes.Table) -> dict[str
             "make room or give the user write permission there",
         ) from None
     looked_at = threading.Event()
-    threading.Thread(target=_keep_code, args=(args, files, looked_at), daemon=True).start()
+    threading.Thread(target=_keep_code, args=(args, files, looked_at, parcel), daemon=True).start()
     why = _open(args, files, parcel)
     looked_at.wait(CODE_S)
     if why is None:
@@ -152,8 +152,8 @@ def _rendered_before(run: str) -> list[str]:
     return known
 
 
-def _keep_code(args: dict[str, Any], files: Files, looked_at: threading.Event) -> None:
-    """The record first: the text of the difference may take longer."""
+def _keep_code(args: dict[str, Any], files: Files, looked_at: threading.Event, parcel: bytes) -> None:
+    """The record first: the text of the difference may take longer. What the attempt is confided is masked in it."""
     try:
         look = Look(script.workdir(args), args["command"], args.get("code_since"))
         record = look.record()
@@ -162,6 +162,8 @@ def _keep_code(args: dict[str, Any], files: Files, looked_at: threading.Event) -
     finally:
         looked_at.set()
     text = difference.text_of(look, record)
+    if text:
+        text = confided.masked_for(args, delivery.unpacked(parcel) or {}, text)
     with contextlib.suppress(OSError):
         if text:
             folder.create_file(os.path.join(files.folder, difference.FILE), text)

@@ -191,3 +191,19 @@ def test_an_env_file_that_is_missing_is_a_failed_setup(daemon: Daemon, local_pla
     run = daemon.ended("no-file")
     assert run["attempts"][0]["outcome"]["cause"] == "setup_failed"
     assert f"env_file {local_place.workdir}/vars.env" in run["verdict"]["sentence"]
+
+
+def test_kill_9_of_the_daemon_in_a_launch_starts_it_once_with_its_secret(daemon: Daemon, local_place: Place) -> None:
+    command = 'echo "${#HF_TOKEN}" >> launches; echo step 1; sleep 1000'
+    put(daemon)
+    spec = told(local_place, "once", command=command, env_file=None)
+    daemon.post("runs", spec)
+    until(lambda: daemon.run("once")["attempts"], "its row is written")
+    daemon.kill()
+    daemon.start()
+    daemon.wait("once", lambda run: run["state"] == "running" and run["progress"]["step"], "it runs")
+    assert (local_place.workdir / "launches").read_text() == f"{len(KEY)}\n"
+    assert [attempt["no"] for attempt in daemon.run("once")["attempts"]] == [1]
+    assert not list(Path(os.environ["XDG_STATE_HOME"]).rglob("secrets"))
+    daemon.post("runs/once:stop")
+    daemon.ended("once")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.probe import delivery
+from supervisor.probe import delivery, difference
 from tests.integration.probe.conftest import R1, Probe, launch_args, until
 
 KEY = "hf_Zq81mWc7Lr5TvX0pNeYb"
@@ -166,3 +166,17 @@ def _launch_into_the_void(probe: Probe, command: str) -> None:
     parcel = delivery.packed({"HF_TOKEN": KEY})
     with contextlib.suppress(AssertionError, OSError):  # its probe is killed
         probe.launch(R1, command, raw=parcel, secrets=["HF_TOKEN"], parcel_bytes=len(parcel))
+
+
+def test_a_value_in_uncommitted_code_is_masked(probe: Probe, tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    (tmp_path / "train.py").write_text("print(1)\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    (tmp_path / "train.py").write_text("print(1)\nlogin('plain-Word-7731x')\nother = 'of the file 1234'\n")
+    (tmp_path / "vars").write_text("FROM_FILE='of the file 1234'\n")
+    launch_with(probe, "true", {"HF_TOKEN": "plain-Word-7731x"}, workdir=str(tmp_path), env_file="vars")
+    text = probe.folder(R1) / difference.FILE
+    until(text.exists, "the difference")
+    assert "login('" + "*" * 16 + "')" in text.read_text()
+    assert "of the f" not in text.read_text()
