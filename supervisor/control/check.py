@@ -121,7 +121,7 @@ def adopted(written: Written, now: datetime) -> Written:
 
 
 def _remembered(facts: Facts, examination: Examination, seen: Observation, now: datetime, interval_s: float) -> Facts:
-    changes: dict[str, Any] = {"last_checked_at": now, "phase": examination.phase}
+    changes: dict[str, Any] = {"last_checked_at": now, "phase": examination.phase, "told": examination.told}
     if seen.versions_settled:
         changes["versions_settled"] = True
     if examination.last_progress_at is not None:
@@ -183,6 +183,8 @@ def _with_receipt(record: RunRecord, facts: Facts, now: datetime) -> tuple[RunRe
         progress_ended_at=facts_of(record.records[previous.no]).last_progress_at,
         first_step_at=facts.first_step_at,
         caught_up_at=facts.caught_up_at,
+        told=facts.told,
+        told_before=facts_of(record.records[previous.no]).told,
     )
     row = record.records[current.no]
     made = receipt(previous, current, seen)

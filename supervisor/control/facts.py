@@ -54,3 +54,5 @@ class Facts(Noun):
     phase: str = ""
     versions_settled: bool = False
     """What it runs with is known for good."""
+    told: dict[str, float] = {}
+    """Settings that the program told in its log, by name."""

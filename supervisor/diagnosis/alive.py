@@ -49,10 +49,12 @@ def resume_failure(view: View) -> Answer | None:
     resumed = view.context.resumed_from
     if resumed is None:
         return None
-    for kind in RANKS[:3]:
+    for kind in RANKS[:4]:
         counter = view.state.counters.get(kind)
         if counter is None or counter.first is None:
             continue
+        if kind == "bar" and (counter.total is None or counter.total != view.state.total_told):
+            continue  # a bar may begin anew with each epoch; only one over the announced total counts the run's steps
         # Logs often count from 0, so there the checkpoint's own number may be the next step.
         fell_back = counter.first < resumed if kind == "step" else counter.first <= resumed
         if fell_back:

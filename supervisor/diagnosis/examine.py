@@ -47,6 +47,8 @@ class Examination:
     checkpoint: Checkpoint | None
     """The newest complete one that this observation shows."""
     phase: str
+    told: dict[str, float]
+    """Settings that the program told, by name."""
 
 
 def examine(
@@ -75,6 +77,7 @@ def examine(
         last_progress_at=from_unix(view.state.last_progress_at) if view.state.last_progress_at is not None else None,
         checkpoint=_newest(observation),
         phase=view.state.phase,
+        told=dict(view.state.told),
     )
 
 

@@ -11,6 +11,7 @@ from supervisor.diagnosis.readings import NOT_TOLD, SPARSE_AFTER, names_not_fini
 from supervisor.diagnosis.signatures import Library, Signature
 from supervisor.diagnosis.state import MAX_OPEN_HITS, MAX_PAST_HITS, Hit, State, short
 from supervisor.diagnosis.text import Line, split_prefix
+from supervisor.diagnosis.told import note_told
 from supervisor.diagnosis.traceback import follow_traceback, looks_uncaught, shape_of
 
 RECENT_LINES = 6
@@ -329,6 +330,7 @@ def _continue_figures(state: State, text: str) -> None:
 
 def _notes(state: State, text: str) -> None:
     note_total(state, text)
+    note_told(state, text)
     if _HF_RUNNING in text:
         state.counts["training-begins"] = state.counts.get("training-begins", 0) + 1
     if "ttempt" in text and _BANNER.search(text):

@@ -34,6 +34,7 @@ class Reading(NamedTuple):
     label: str = ""
     rate_per_s: float | None = None
     begins: bool = False
+    """Printed before the work. Of a bar: it has no rate yet, so what it shows was done before it began."""
     reader: int = 0
     """Which row of the file read it."""
 
@@ -263,6 +264,8 @@ def _advance(state: State, reading: Reading, lines: int) -> bool:
     if reading.kind in ("bar", "batch") and reading.value == 0:
         return False
     if counter.first is None:
+        if reading.kind == "bar" and reading.begins:
+            return False  # after a resume it begins at the checkpoint's step: no step of this attempt
         counter.first = reading.value
         counter.events += 1
         return not reading.begins
@@ -307,7 +310,7 @@ def _read_by(table: Readers, index: int, text: str, told: bool | None) -> Readin
         epoch=int(epoch) if epoch and len(epoch) < 10 else None,
         label=text[: match.start()] if kind == "bar" else "",
         rate_per_s=rate or None,
-        begins=reader.begins,
+        begins=reader.begins or (kind == "bar" and "<?" in match.group()),
         reader=index,
     )
 

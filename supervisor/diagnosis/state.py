@@ -141,6 +141,8 @@ class State:
     rate_per_s: float | None = None
     tokens_per_s: float | None = None
     total_told: float | None = None
+    told: dict[str, float] = field(default_factory=dict)
+    """Settings that the program told, by name."""
     phase: str = "loading"
     pids: list[int] = field(default_factory=list)
     done_metrics: bool = False

@@ -111,6 +111,8 @@ class Receipt(Noun):
     steps_lost: int | None = None
     seconds_lost: float | None = None
     helped: bool | None = None
+    arrived: bool | None = None
+    """The program itself told the turned values, and they are those."""
     sentence: str = ""
 
 

@@ -7,6 +7,10 @@ from supervisor.model.noun import Moment, Noun
 from supervisor.model.run import VIGIL, Attempt, Receipt, turns_written
 
 
+GLOBAL_BATCH = "total_train_batch_size"
+"""As `Seen.told` names the batch over all devices and accumulation steps."""
+
+
 class Seen(Noun):
     """Times that the attempts themselves do not carry. None: not seen."""
 
@@ -16,6 +20,10 @@ class Seen(Noun):
     """When the present attempt completed its first step."""
     caught_up_at: Moment | None = None
     """When the present attempt first completed a step that the one before had not completed."""
+    told: dict[str, float] = {}
+    """Settings that the present attempt told in its log, by name."""
+    told_before: dict[str, float] = {}
+    """Those of the one before."""
 
 
 def receipt(previous: Attempt, current: Attempt, seen: Seen = Seen()) -> Receipt:
@@ -28,11 +36,14 @@ def receipt(previous: Attempt, current: Attempt, seen: Seen = Seen()) -> Receipt
     steps = _steps_lost(previous, current)
     seconds = _seconds(seen.progress_ended_at or previous.ended_at, _caught_up(previous, seen))
     helped = _helped(previous, current)
+    arrived = _arrived(current, seen)
+    proof = _proof(current, seen, arrived)
     return Receipt(
         steps_lost=steps,
         seconds_lost=seconds,
         helped=helped,
-        sentence=_sentence(previous, current, steps, seconds, helped),
+        arrived=arrived,
+        sentence=_sentence(previous, current, steps, seconds, helped) + proof,
     )
 
 
@@ -66,6 +77,32 @@ def _helped(previous: Attempt, current: Attempt) -> bool | None:
     if current.outcome is not None and current.outcome.cause == previous.outcome.cause:
         return False
     return None
+
+
+def _told(current: Attempt, seen: Seen) -> list[tuple[str, float, bool]]:
+    """Of the turned settings those that the program told: name, value, and whether it is the value turned to."""
+    turns = current.correction.turns if current.correction else ()
+    names = {turn.key.rsplit(".", 1)[-1].lstrip("-").replace("-", "_"): turn.to for turn in turns}
+    return [(name, seen.told[name], seen.told[name] == to) for name, to in names.items() if name in seen.told]
+
+
+def _arrived(current: Attempt, seen: Seen) -> bool | None:
+    told = _told(current, seen)
+    return all(same for _, _, same in told) if told else None
+
+
+def _proof(current: Attempt, seen: Seen, arrived: bool | None) -> str:
+    """What the program itself says of the turn; nothing where nothing was turned."""
+    if current.correction is None or not current.correction.turns:
+        return ""
+    if arrived is None:
+        return " Not seen whether the value arrived: the program does not tell it." if current.first_step else ""
+    values = ", ".join(f"{name} {value:g}" for name, value, _ in _told(current, seen))
+    said = f" The program tells {values}: {'it arrived' if arrived else 'the turned value did not arrive'}"
+    whole, before = seen.told.get(GLOBAL_BATCH), seen.told_before.get(GLOBAL_BATCH)
+    if whole is None or before is None:
+        return f"{said}."
+    return f"{said}; global batch {whole:g}, {'as before' if whole == before else f'before {before:g}'}."
 
 
 def _sentence(

@@ -34,7 +34,7 @@ module load gcc/12
 """
 COMMAND = (
     "torchrun --standalone --nproc-per-node 2 train.py --data /data --batch-size 8 --accum 1 "
-    "--steps 14 --late 10 --sample-bytes 40000000 --headroom-bytes 240000000"
+    "--steps 14 --late 10 --sample-bytes 40000000 --headroom-bytes 300000000"
 )
 
 

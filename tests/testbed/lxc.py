@@ -33,13 +33,15 @@ class LxcContainer:
         it, in which the memory limit reads as unlimited."""
         self.lxc_path = lxc_path
         self.name = name
+        # A bare number would be read as an address.
+        self.hostname = f"ct{name}" if name.isdecimal() else name
         self.folder = lxc_path / name
         self.shared = self.folder / "shared"
         self._delta = self.folder / "delta"
         for folder in (self.shared, self._delta):
             folder.mkdir(parents=True)
         lines = [
-            f"lxc.uts.name = {name}",
+            f"lxc.uts.name = {self.hostname}",
             f"lxc.rootfs.path = overlay:/:{self._delta}",
             "lxc.net.0.type = none",
             "lxc.pty.max = 64",  # with fewer tmux cannot open a pane
@@ -56,7 +58,7 @@ class LxcContainer:
         """Returns when commands can be run inside."""
         self._lxc("lxc-start", "-o", str(self.folder / "log"), "-l", "INFO")
         # As in every container that was installed: it knows its own name. torchrun looks it up.
-        self.run(["sh", "-c", f"grep -qw {self.name} /etc/hosts || echo 127.0.1.1 {self.name} >> /etc/hosts"])
+        self.run(["sh", "-c", f"grep -qw {self.hostname} /etc/hosts || echo 127.0.1.1 {self.hostname} >> /etc/hosts"])
 
     def stop(self) -> None:
         """Kills everything inside; the container's layer stays."""

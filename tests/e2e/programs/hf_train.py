@@ -9,6 +9,7 @@ batch alone decides whether a step fits into the memory that is allowed.
 
 import resource
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class ScriptArguments:
     length: int = field(default=16)
     hold_bytes: int = field(default=0)
     late: int = field(default=0, metadata={"help": "the first so many samples cost nothing"})
+    pause_s: float = field(default=0.0, metadata={"help": "what a larger model would take for a step"})
     headroom_bytes: int = field(default=0, metadata={"help": "RLIMIT_AS so far above what is mapped at the start"})
 
 
@@ -54,6 +56,7 @@ class Costly(GPT2LMHeadModel):
         held = torch.zeros(costly * self.costs.hold_bytes, dtype=torch.uint8)
         answer = super().forward(input_ids=input_ids, labels=labels, **more)
         del held
+        time.sleep(self.costs.pause_s)
         return answer
 
 

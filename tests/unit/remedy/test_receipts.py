@@ -59,7 +59,7 @@ def test_nothing_is_promised_where_nothing_had_failed() -> None:
     stopped = stopped.model_copy(update={"outcome": Outcome(cause="terminated", retry=Retry.NONE)})
     made = receipt(stopped, following(first_step=41, last_step=90))
     assert made.helped is None
-    assert made.sentence.endswith("6 steps done again, time lost not seen yet; attempt 1 had not failed.")
+    assert "6 steps done again, time lost not seen yet; attempt 1 had not failed." in made.sentence
 
 
 def test_where_nothing_was_completed_nothing_is_lost() -> None:
@@ -74,3 +74,26 @@ def test_a_change_by_hand_names_the_person_and_claims_no_help() -> None:
     made = receipt(healthy, following(by="anna", first_step=41, last_step=60))
     assert made.helped is None
     assert f"{CHUNK} 128 -> 64 by anna" in made.sentence
+
+
+BATCH = "per_device_train_batch_size"
+
+
+@pytest.mark.parametrize(
+    ("told", "before", "arrived", "words"),
+    [
+        ({BATCH: 4.0}, {}, True, "The program tells per_device_train_batch_size 4: it arrived."),
+        ({BATCH: 8.0}, {}, False, "tells per_device_train_batch_size 8: the turned value did not arrive."),
+        ({}, {}, None, "Not seen whether the value arrived"),
+        ({BATCH: 4.0, "total_train_batch_size": 16.0}, {"total_train_batch_size": 16.0}, True, "batch 16, as before."),
+        ({BATCH: 4.0, "total_train_batch_size": 8.0}, {"total_train_batch_size": 16.0}, True, "batch 8, before 16."),
+    ],
+)
+def test_the_value_is_read_back_where_the_program_tells_it(
+    told: dict[str, float], before: dict[str, float], arrived: bool | None, words: str
+) -> None:
+    for key in (f"config.trainer.{BATCH}", "args.--per-device-train-batch-size", f"args.{BATCH}"):
+        current = following(first_step=41, last_step=43, correction=corrected(key, 8, 4), overrides={})
+        made = receipt(FAILED, current, Seen(told=told, told_before=before))
+        assert made.arrived is arrived
+        assert words in made.sentence
