@@ -6,7 +6,6 @@ from supervisor.model.causes import Retry
 from supervisor.model.noun import Moment, Noun
 from supervisor.model.run import VIGIL, Attempt, Receipt, turns_written
 
-
 GLOBAL_BATCH = "total_train_batch_size"
 """As `Seen.told` names the batch over all devices and accumulation steps."""
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.diagnosis.build import context, examined, look, spec
+from tests.unit.diagnosis.build import context, examined, look
 
 TRAINER = """\
 [transformers]   Num examples = 4,000
@@ -25,7 +25,11 @@ def test_what_transformers_prints_of_its_batch_is_remembered() -> None:
         (" 40%|████      | 8/20 [00:00<?, ?it/s]\n", None, "starting"),
         (" 40%|████      | 8/20 [00:00<?, ?it/s]\n 45%|████▌     | 9/20 [00:01<00:11,  1.00it/s]\n", 9, "healthy"),
         ("  0%|          | 0/20 [00:00<?, ?it/s]\n 45%|████▌     | 9/20 [00:01<00:11,  1.00it/s]\n", 9, "healthy"),
-        ("  0%|          | 0/20 [00:00<?, ?it/s]\n 40%|████      | 8/20 [00:01<00:11,  1.00it/s]\n", 8, "resume_failed"),
+        (
+            "  0%|          | 0/20 [00:00<?, ?it/s]\n 40%|████      | 8/20 [00:01<00:11,  1.00it/s]\n",
+            8,
+            "resume_failed",
+        ),
         ("  5%|▌         | 1/20 [00:01<00:19,  1.00it/s]\n", 1, "resume_failed"),
     ],
 )
