@@ -173,6 +173,7 @@ def _fold_line(
     at: float,
 ) -> None:
     """`library` is None where a fast look found nothing in the line that any signature or traceback asks for."""
+    note_told(state, text)
     if state.trace.prefix and state.trace.open and shape_of(text[: len(state.trace.prefix)]) == state.trace.prefix:
         # What stands before the traceback's head stands before each of its lines, whoever puts it there.
         text = text[len(state.trace.prefix) :]
@@ -330,7 +331,6 @@ def _continue_figures(state: State, text: str) -> None:
 
 def _notes(state: State, text: str) -> None:
     note_total(state, text)
-    note_told(state, text)
     if _HF_RUNNING in text:
         state.counts["training-begins"] = state.counts.get("training-begins", 0) + 1
     if "ttempt" in text and _BANNER.search(text):
