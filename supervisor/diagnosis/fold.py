@@ -11,7 +11,7 @@ from supervisor.diagnosis.readings import NOT_TOLD, SPARSE_AFTER, names_not_fini
 from supervisor.diagnosis.signatures import Library, Signature
 from supervisor.diagnosis.state import MAX_OPEN_HITS, MAX_PAST_HITS, Hit, State, short
 from supervisor.diagnosis.text import Line, split_prefix
-from supervisor.diagnosis.told import note_told
+from supervisor.diagnosis.told import TOLD_WORDS, note_told
 from supervisor.diagnosis.traceback import follow_traceback, looks_uncaught, shape_of
 
 RECENT_LINES = 6
@@ -37,7 +37,7 @@ _BAR = re.compile(
     r"[^|]{0,160}%\|[^|]{0,400}\| {0,3}[\d.]{1,16}[kKMG]?/[\d.]{1,16}[kKMG]? \[[^\]]{1,300}\](?=[^\s\],])"
 )
 """A bar with something glued to it."""
-_NOTED_WORDS = ("otal", "ttempt", "pid", "PID", "loss", "***** Running training")
+_NOTED_WORDS = (*TOLD_WORDS, "otal", "ttempt", "pid", "PID", "loss", "***** Running training")
 """What `_notes` and the readers without a counter look for: lines without any of them need no second look."""
 _HF_RUNNING = "***** Running training *****"
 

@@ -5,6 +5,8 @@ import re
 from supervisor.diagnosis.state import State
 
 GLOBAL_BATCH = "total_train_batch_size"
+TOLD_WORDS = ("atch size per device = ", "ccumulation steps = ", "Total train batch size")
+"""One of them stands in every line that tells a setting: what has none need not be looked at."""
 _TOLD = {
     "per_device_train_batch_size": re.compile(r"Instantaneous batch size per device = (?P<value>\d[\d,]{0,15})"),
     "gradient_accumulation_steps": re.compile(r"Gradient Accumulation steps = (?P<value>\d[\d,]{0,15})"),
