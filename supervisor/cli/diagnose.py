@@ -13,6 +13,7 @@ from supervisor.diagnosis.examine import Examination
 from supervisor.diagnosis.offline import diagnose_case, diagnose_log
 from supervisor.diagnosis.view import changes
 from supervisor.model.errors import InvalidInput, VigilError
+from supervisor.model.signature import OwnSignature
 from supervisor.model.verdict import Verdict
 
 MAX_CASE_BYTES = 64 << 20
@@ -27,13 +28,15 @@ _COLOURS = {
 }
 
 
-def diagnose_files(paths: Iterable[str | Path], *, as_json: bool, out: IO[str]) -> int:
+def diagnose_files(
+    paths: Iterable[str | Path], *, as_json: bool, out: IO[str], signatures: tuple[OwnSignature, ...] = ()
+) -> int:
     """Write the verdict of each file to `out`: one JSON object a line, or a paragraph for people. The exit code is
-    that of the first file that could not be read, else 0."""
+    that of the first file that could not be read, else 0. `signatures`: a person's own."""
     code = 0
     for path in paths:
         try:
-            examination = diagnose_file(Path(path))
+            examination = diagnose_file(Path(path), signatures)
         except VigilError as error:
             code = code or error.exit_code
             if as_json:
@@ -48,15 +51,15 @@ def diagnose_files(paths: Iterable[str | Path], *, as_json: bool, out: IO[str]) 
     return code
 
 
-def diagnose_file(path: Path) -> Examination:
+def diagnose_file(path: Path, signatures: tuple[OwnSignature, ...] = ()) -> Examination:
     """The examination of a log or a case; InvalidInput where it cannot be read."""
     try:
         with path.open("rb") as file:
             case = _case(file, path)
             if case is not None:
-                return diagnose_case(case)
+                return diagnose_case(case, signatures=signatures)
             file.seek(0)
-            return diagnose_log(_pieces(file))
+            return diagnose_log(_pieces(file), signatures=signatures)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
 

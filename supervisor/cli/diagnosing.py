@@ -18,6 +18,10 @@ def diagnose(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Logs, or cases as in tests/corpus/FORMAT.md.")
     ],
+    signatures: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Signatures of your own (YAML, TOML, JSON); they are asked first."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Says what went wrong in a log; needs no daemon.
@@ -26,7 +30,9 @@ def diagnose(
     """
     # Here, not above: the other commands need not wait for the signatures.
     from supervisor.cli.diagnose import diagnose_files
+    from supervisor.control.signature_file import signatures_of_file
 
-    code = diagnose_files(files, as_json=json, out=sys.stdout)
+    own = signatures_of_file(signatures) if signatures else ()
+    code = diagnose_files(files, as_json=json, out=sys.stdout, signatures=own)
     if code:
         raise typer.Exit(code)

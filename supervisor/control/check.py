@@ -25,6 +25,7 @@ from supervisor.model.event import EventType
 from supervisor.model.noun import from_unix
 from supervisor.model.observation import Observation
 from supervisor.model.run import Attempt, Exit, Outcome, RunState
+from supervisor.model.signature import OwnSignature
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.decide import decide
 from supervisor.remedy.ledger import ledger_of
@@ -46,10 +47,18 @@ class Checked:
     """More of the log is to be fetched, or the end is not settled: look again at once."""
 
 
-def checked(record: RunRecord, last: AttemptRecord, seen: Observation, now: datetime) -> Checked:
-    """Folds what was seen into the record; the decision is in it as state, reason and events."""
+def checked(
+    record: RunRecord,
+    last: AttemptRecord,
+    seen: Observation,
+    now: datetime,
+    signatures: tuple[OwnSignature, ...] = (),
+) -> Checked:
+    """Folds what was seen into the record; the decision is in it as state, reason and events. `signatures`: those of
+    the data folder."""
     before = facts_of(last)
-    examination = examine(record.spec, last.detector_state, seen, now, context=context_of(last, before))
+    context = context_of(last, before, signatures)
+    examination = examine(record.spec, last.detector_state, seen, now, context=context)
     facts = _remembered(before, examination, seen, now, record.spec.watch.interval_s)
     verdict = _verdict(examination, facts)
     attempt = _attempt(last.attempt, examination, seen, verdict, now)
@@ -95,7 +104,7 @@ def checked(record: RunRecord, last: AttemptRecord, seen: Observation, now: date
     return Checked(written, behind=more and not verdict.final)
 
 
-def context_of(last: AttemptRecord, facts: Facts) -> AttemptContext:
+def context_of(last: AttemptRecord, facts: Facts, signatures: tuple[OwnSignature, ...] = ()) -> AttemptContext:
     """What the diagnosis must know of the attempt beyond its observations."""
     attempt = last.attempt
     assert attempt.started_at is not None
@@ -108,6 +117,7 @@ def context_of(last: AttemptRecord, facts: Facts) -> AttemptContext:
         and (facts.exit_seen_at is None or facts.stop_begun_at <= facts.exit_seen_at),
         boot_id=last.boot_id,
         pid1_start_ticks=last.pid1_start_ticks,
+        signatures=signatures,
     )
 
 

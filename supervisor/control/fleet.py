@@ -15,6 +15,7 @@ from supervisor.control.fleet_nodes import FleetNodes
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.reaper import Reaper
 from supervisor.control.secret import Secrets, refuse_turning
+from supervisor.control.signature_file import signatures_of_folder
 from supervisor.control.submitted import submitted
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
@@ -51,7 +52,8 @@ class Fleet(FleetNodes):
     """Runs, their watches, and the nodes they live on."""
 
     def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
-        """Nothing is started before `start`."""
+        """Nothing is started before `start`; InvalidInput where the data folder's own signatures are faulty."""
+        self._signatures = signatures_of_folder(settings.data_folder)
         self.store = store
         self._settings = settings
         self._now = now
@@ -297,6 +299,7 @@ class Fleet(FleetNodes):
             on_ended=lambda: self._reaper.wish(*_place(run)),
             now=self._now,
             facts_of_node=self._nodes.seen_facts,
+            signatures=self._signatures,
         )
         watch = Watch(run.id, around)
         task = asyncio.create_task(watch.run(), name=f"watch {run.name}")

@@ -9,12 +9,19 @@ from supervisor.control.written import facts_of, with_attempt
 from supervisor.diagnosis.examine import UnknownVersion, examine
 from supervisor.diagnosis.state import load
 from supervisor.model.observation import Gap, Observation, Slice
+from supervisor.model.signature import OwnSignature
 from supervisor.store.log import MAX_READ_BYTES
 from supervisor.store.records import AttemptRecord, RunRecord
 from supervisor.store.store import Store
 
 
-async def readable(store: Store, record: RunRecord, last: AttemptRecord, now: datetime) -> RunRecord:
+async def readable(
+    store: Store,
+    record: RunRecord,
+    last: AttemptRecord,
+    now: datetime,
+    signatures: tuple[OwnSignature, ...] = (),
+) -> RunRecord:
     """The record with a state of its last attempt that this version reads; the same record where it does already.
 
     The log tells no times: all of it counts as seen at the last check (`now` where there was none). The metrics file is
@@ -25,13 +32,19 @@ async def readable(store: Store, record: RunRecord, last: AttemptRecord, now: da
     except UnknownVersion:
         at = facts_of(last).last_checked_at or now
         return with_attempt(
-            record, replace(last, detector_state=await _folded(store, record, last, at), metrics_cursor=0)
+            record, replace(last, detector_state=await _folded(store, record, last, at, signatures), metrics_cursor=0)
         )
     return record
 
 
-async def _folded(store: Store, record: RunRecord, last: AttemptRecord, at: datetime) -> bytes | None:
-    context = context_of(last, facts_of(last))
+async def _folded(
+    store: Store,
+    record: RunRecord,
+    last: AttemptRecord,
+    at: datetime,
+    signatures: tuple[OwnSignature, ...],
+) -> bytes | None:
+    context = context_of(last, facts_of(last), signatures)
     state: bytes | None = None
     offset = 0
     while offset < last.log_cursor:

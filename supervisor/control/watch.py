@@ -34,6 +34,7 @@ from supervisor.model.incident import Incident
 from supervisor.model.node import NodeFacts
 from supervisor.model.observation import Observation
 from supervisor.model.run import ENDED, Run
+from supervisor.model.signature import OwnSignature
 from supervisor.node.link import Link
 from supervisor.probe.wire import MAX_SLICE_BYTES, ObserveArgs
 from supervisor.store.records import AttemptRecord, Change, LogHole, RunRecord
@@ -65,6 +66,8 @@ class Surroundings:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     facts_of_node: Callable[[str], NodeFacts | None] = lambda _: None
     """What a node has said of itself; None while it is not seen."""
+    signatures: tuple[OwnSignature, ...] = ()
+    """A person's own, from the data folder."""
 
 
 class Watch:
@@ -173,7 +176,7 @@ class Watch:
         last = last_of(record)
         if last is None or last.ended:
             return record
-        return await refold.readable(store, record, last, self._around.now())
+        return await refold.readable(store, record, last, self._around.now(), self._around.signatures)
 
     async def _claim(self, record: RunRecord) -> None:
         if self._claimed_token == record.token:
@@ -266,10 +269,10 @@ class Watch:
             self._record = None
             return 0.0
         if seen.exit is None:
-            done = checked(record, last, seen, self._around.now())
+            done = checked(record, last, seen, self._around.now(), self._around.signatures)
         else:
             # Deciding what comes next may read a configuration many times; other runs are watched meanwhile.
-            done = await asyncio.to_thread(checked, record, last, seen, self._around.now())
+            done = await asyncio.to_thread(checked, record, last, seen, self._around.now(), self._around.signatures)
         self._behind = done.behind
         self._texts.look(self.run_id, last)
         delay_s = await self._apply(adopted(done.written, self._around.now()) if self._takes_over else done.written)

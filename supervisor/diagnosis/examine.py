@@ -17,7 +17,7 @@ from supervisor.diagnosis.fold import fold_log, fold_metrics, read_passed
 from supervisor.diagnosis.hardware import fold_kernel
 from supervisor.diagnosis.progress import RANKS, leading, summary
 from supervisor.diagnosis.sensors import SETTLED_S, Sensors, fold_devices
-from supervisor.diagnosis.signatures import library
+from supervisor.diagnosis.signatures import Library, library_with
 from supervisor.diagnosis.state import Last, State, UnknownVersion, freeze, load, seal
 from supervisor.diagnosis.text import Cursor, lines, lost, unfinished
 from supervisor.diagnosis.view import Answer, AttemptContext, View, evidence_of
@@ -96,26 +96,27 @@ def _fold(state: State, spec: Spec, seen: Observation, context: AttemptContext, 
     """Take the observation into the state."""
     if state.first_seen_at is None:
         state.first_seen_at = min(at, context.launched_at.timestamp())
-    _fold_slice(state, spec, seen.log, context.columns, at)
+    known = library_with((*spec.signatures, *context.signatures))
+    _fold_slice(state, spec, seen.log, context.columns, known, at)
     if seen.metrics is not None:
         _fold_metrics_slice(state, seen.metrics, at)
     fold_devices(state, seen)
     fold_kernel(state, seen.kernel, at)
 
 
-def _fold_slice(state: State, spec: Spec, piece: Slice, columns: int | None, at: float) -> None:
+def _fold_slice(state: State, spec: Spec, piece: Slice, columns: int | None, known: Library, at: float) -> None:
     data = _unseen(state.log, piece)
     if data:
         state.last_output_at = at
     if piece.offset > state.log.offset and data:
-        fold_log(state, list(lost(state.log, piece.offset)), library(), spec.progress, at)
+        fold_log(state, list(lost(state.log, piece.offset)), known, spec.progress, at)
     if data:
         marker = spec.completion.marker
         if marker != "auto":
             _look_for(state, marker, data)
-        fold_log(state, lines(state.log, data, columns), library(), spec.progress, at)
+        fold_log(state, lines(state.log, data, columns), known, spec.progress, at)
     if piece.next_offset > state.log.offset:
-        fold_log(state, list(lost(state.log, piece.next_offset)), library(), spec.progress, at)
+        fold_log(state, list(lost(state.log, piece.next_offset)), known, spec.progress, at)
 
 
 def _fold_metrics_slice(state: State, piece: Slice, at: float) -> None:
@@ -137,7 +138,8 @@ def _view(state: State, spec: Spec, seen: Observation, context: AttemptContext, 
     """What the judges see: the state as if the unfinished last line ended here. `state` is theirs from now on."""
     # An unfinished line that was there before is no new sign of life.
     printed_at = state.last_output_at if state.last_output_at is not None else at
-    fold_log(state, list(unfinished(state.log, context.columns)), library(), spec.progress, printed_at)
+    known = library_with((*spec.signatures, *context.signatures))
+    fold_log(state, list(unfinished(state.log, context.columns)), known, spec.progress, printed_at)
     read_passed(state)
     fold_metrics(state, list(unfinished(state.metrics)), printed_at)
     ended_at = seen.exit.at_unix_s if seen.exit is not None else None

@@ -11,6 +11,7 @@ from supervisor.diagnosis.view import AttemptContext
 from supervisor.model.errors import Fault, InvalidInput
 from supervisor.model.noun import from_unix
 from supervisor.model.observation import Device, ExitRecord, Host, Observation, Processes, Slice, Window
+from supervisor.model.signature import OwnSignature
 from supervisor.model.spec import Spec
 
 PIECE_BYTES = 1 << 20
@@ -26,9 +27,14 @@ _SHAPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 _SEEING = frozenset({"ok", "running", None})
 
 
-def diagnose_log(pieces: Iterable[bytes], *, columns: int | None = None) -> Examination:
-    """What a log alone says. `pieces` are its bytes in order; it may be larger than memory."""
-    context = AttemptContext(launched_at=from_unix(NOW_S), columns=columns, single_look=True, only_text=True)
+def diagnose_log(
+    pieces: Iterable[bytes], *, columns: int | None = None, signatures: tuple[OwnSignature, ...] = ()
+) -> Examination:
+    """What a log alone says. `pieces` are its bytes in order; it may be larger than memory. `signatures`: a person's
+    own."""
+    context = AttemptContext(
+        launched_at=from_unix(NOW_S), columns=columns, single_look=True, only_text=True, signatures=signatures
+    )
     state: bytes | None = None
     offset = 0
     for piece in pieces:
@@ -39,8 +45,9 @@ def diagnose_log(pieces: Iterable[bytes], *, columns: int | None = None) -> Exam
     return examine(_SPEC, state, last, from_unix(NOW_S), context=context)
 
 
-def diagnose_case(case: dict[str, Any]) -> Examination:
-    """What was seen at one moment of an attempt, in the form of corpus/FORMAT.md; InvalidInput where it is none."""
+def diagnose_case(case: dict[str, Any], *, signatures: tuple[OwnSignature, ...] = ()) -> Examination:
+    """What was seen at one moment of an attempt, in the form of corpus/FORMAT.md; InvalidInput where it is none.
+    `signatures`: a person's own."""
     seen = case.get("seen")
     if not isinstance(seen, dict) or not isinstance(seen.get("log"), str):
         raise InvalidInput("A case needs `seen.log`, the text of the terminal.", remedy="See corpus/FORMAT.md.")
@@ -52,13 +59,13 @@ def diagnose_case(case: dict[str, Any]) -> Examination:
     if faults:
         raise InvalidInput("The case does not have the form of corpus/FORMAT.md.", faults=faults)
     try:
-        return _examine_case(seen)
+        return _examine_case(seen, signatures)
     except (TypeError, ValueError, AttributeError) as error:
         detail = " ".join(str(error).split())[:200]
         raise InvalidInput(f"The case does not have the form of corpus/FORMAT.md: {detail}") from error
 
 
-def _examine_case(seen: dict[str, Any]) -> Examination:
+def _examine_case(seen: dict[str, Any], signatures: tuple[OwnSignature, ...]) -> Examination:
     silent_s, running_s = seen.get("silent_s"), seen.get("running_s")
     started = NOW_S - float(running_s if running_s is not None else 0.0)
     printed = NOW_S - float(silent_s if silent_s is not None else 0.0)
@@ -70,6 +77,7 @@ def _examine_case(seen: dict[str, Any]) -> Examination:
         columns=int(seen["columns"]) if screen else None,
         single_look=True,
         only_text=set(seen) <= {"log", "origin", "columns", "command"},
+        signatures=signatures,
     )
     state: bytes | None = None
     offset = 0

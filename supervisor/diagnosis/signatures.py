@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from supervisor.diagnosis.progress import skip_pattern
 from supervisor.diagnosis.text import touched
 from supervisor.model.causes import catalogue
 from supervisor.model.errors import InvalidInput
+from supervisor.model.signature import OwnSignature
 
 Role = Literal["root", "hint", "fallout", "handled", "explains", "done", "early", "phase", "note"]
 ROLES: frozenset[str] = frozenset({"root", "hint", "fallout", "handled", "explains", "done", "early", "phase", "note"})
@@ -50,7 +51,7 @@ class Library:
         options.max_mem = SET_MEMORY_BYTES
         options.log_errors = False
         self.signatures = tuple(signatures)
-        self.by_id = {signature.id: signature for signature in signatures}
+        self.by_id = {signature.id: signature for signature in self.signatures}
         self._set = re2.Set.SearchSet(options)
         self._unless: list[Any] = []
         self._near: list[Any] = []
@@ -86,11 +87,19 @@ class Library:
         ]
 
 
-@cache
 def library() -> Library:
     """The signatures that ship with the product."""
+    return library_with(())
+
+
+@lru_cache(maxsize=16)
+def library_with(own: tuple[OwnSignature, ...]) -> Library:
+    """The same with a person's own before them: in one line they are asked first."""
     text = files("supervisor.diagnosis").joinpath("signatures.toml").read_text("utf-8")
-    return Library(read_signatures(text), attention=(skip_pattern(), r"^\S+\.py:\d+ in \S", r"^[\w.]+Exception: "))
+    first = tuple(_of_own(number, one) for number, one in enumerate(own, start=1))
+    return Library(
+        (*first, *read_signatures(text)), attention=(skip_pattern(), r"^\S+\.py:\d+ in \S", r"^[\w.]+Exception: ")
+    )
 
 
 def read_signatures(text: str, *, source: str = "signatures.toml") -> tuple[Signature, ...]:
@@ -105,6 +114,20 @@ def read_signatures(text: str, *, source: str = "signatures.toml") -> tuple[Sign
     if doubled:
         raise InvalidInput(f"{source} has two signatures called {doubled[0]!r}.", remedy="Give each its own id.")
     return signatures
+
+
+def _of_own(number: int, own: OwnSignature) -> Signature:
+    return Signature(
+        id=f"own-{number}",
+        role=own.role,
+        pattern=own.pattern,
+        cause=own.cause,
+        unless=own.unless,
+        near=own.near,
+        not_after=own.not_after,
+        example=own.example,
+        counter=own.counter_example,
+    )
 
 
 def _signature(row: dict[str, Any], source: str) -> Signature:

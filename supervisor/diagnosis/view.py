@@ -14,6 +14,7 @@ from supervisor.diagnosis.state import Hit, State
 from supervisor.model.causes import Retry, cause
 from supervisor.model.noun import from_unix
 from supervisor.model.observation import Observation
+from supervisor.model.signature import OwnSignature
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Confidence, Evidence, Finding, RuledOut, Verdict
 
@@ -35,6 +36,8 @@ class AttemptContext:
     """The log is rows of a screen of so many columns (an adopted session, a pasted screen)."""
     single_look: bool = False
     """There is one observation only (offline)."""
+    signatures: tuple[OwnSignature, ...] = ()
+    """A person's own, from the file in the daemon's data folder; the spec's come before them."""
     only_text: bool = False
     """There is nothing but a log: whether it still runs is not known."""
 

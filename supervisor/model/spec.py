@@ -11,6 +11,7 @@ from supervisor.model.causes import Retry, catalogue, families
 from supervisor.model.node import LOGIN_NAME, NODE_NAME
 from supervisor.model.noun import Noun
 from supervisor.model.secret import SecretName
+from supervisor.model.signature import OwnSignature
 
 RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 Scalar = str | int | float | bool | None
@@ -229,6 +230,8 @@ class Spec(Noun):
     preflight: Preflight | None = None
     stop: Stop = Stop()
     completion: Completion = Completion()
+    signatures: Annotated[tuple[OwnSignature, ...], Field(max_length=64)] = ()
+    """Of the program's own messages; the diagnosis asks them before its own."""
     code: Literal["hold", "live"] = "hold"
 
     @model_validator(mode="after")
