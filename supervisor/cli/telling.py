@@ -97,5 +97,7 @@ _SENTENCES: Mapping[EventType, Callable[[Data], str]] = {
     EventType.HOLD_RELEASED: _released,
     EventType.NODE_ADDED: lambda data: f"{data.get('name')} ({data.get('shown', '')}) was added by {data.get('by')}",
     EventType.NODE_REMOVED: lambda data: f"{data.get('name')} was removed by {data.get('by')}",
+    EventType.SECRET_SET: lambda data: f"the secret {data.get('name')} was set by {data.get('by')}",
+    EventType.SECRET_REMOVED: lambda data: f"the secret {data.get('name')} was removed by {data.get('by')}",
     EventType.DAEMON_STARTED: lambda data: f"version {data.get('version')}, process {data.get('pid')}",
 }
