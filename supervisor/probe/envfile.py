@@ -4,7 +4,7 @@ import os
 import re
 import stat
 
-MAX_BYTES = 256 * 1024
+MAX_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 

@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any
 
-from supervisor.probe import difference, folder, limits, preamble, processes, session, versions, views
+from supervisor.probe import delivery, difference, folder, limits, preamble, processes, session, versions, views
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
@@ -27,6 +27,7 @@ _ATTEMPT_FILES = (
     "journal",
     "gaps",
     "code.json",
+    delivery.FIFO,
     difference.FILE,
     versions.FILE,
     preamble.MARK,

@@ -14,12 +14,14 @@ import base64
 import json
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
 WINDOW_BYTES = 8
 STAR = b"*"
-MAX_VALUE_BYTES = 16 * 1024
+MAX_SPELLED_BYTES = 4 * 1024
+"""A larger value is no token: it is masked as it is, and other spellings would only cost memory."""
 _BLOCK = 4
 """The largest size of which an aligned one lies in every window."""
 _TOLD = 4
@@ -33,14 +35,15 @@ class Masker:
     def __init__(self, values: Iterable[bytes]) -> None:
         """For these values; empty and short ones count for nothing."""
         texts = {spelling for value in set(values) if len(value) >= WINDOW_BYTES for spelling in _spellings(value)}
+        texts = {text for text in texts if len(text) >= WINDOW_BYTES}
         self._windows = {
             text[begin : begin + WINDOW_BYTES] for text in texts for begin in range(len(text) - WINDOW_BYTES + 1)
         }
-        self._beginnings = {window[:size] for window in self._windows for size in range(1, WINDOW_BYTES)}
+        self._ordered = sorted(self._windows)
         self._fours = {
-            int.from_bytes(window[begin : begin + _BLOCK], sys.byteorder)
-            for window in self._windows
-            for begin in range(WINDOW_BYTES - _BLOCK + 1)
+            int.from_bytes(text[begin : begin + _BLOCK], sys.byteorder)
+            for text in texts
+            for begin in range(len(text) - _BLOCK + 1)
         }
         self._before = b""
         self._held = b""
@@ -114,7 +117,9 @@ class Masker:
 
     def _open_tail(self, whole: bytes) -> int:
         for size in range(min(WINDOW_BYTES - 1, len(whole)), 0, -1):
-            if whole[-size:] in self._beginnings:
+            tail = whole[-size:]
+            place = bisect_left(self._ordered, tail)
+            if place < len(self._ordered) and self._ordered[place].startswith(tail):
                 return size
         return 0
 
@@ -132,8 +137,10 @@ def masked_text(text: str, values: Iterable[str]) -> str:
 
 
 def _spellings(value: bytes) -> set[bytes]:
-    found = {value, value.replace(b"\n", b"\r\n"), quote(value, safe="").encode(), quote(value).encode()}
-    found.add(quote_plus(value).encode())
+    found = {value, value.replace(b"\n", b"\r\n")}
+    if len(value) > MAX_SPELLED_BYTES:
+        return found
+    found |= {quote(value, safe="").encode(), quote(value).encode(), quote_plus(value).encode()}
     text = value.decode("utf-8", "surrogateescape")
     found.add(json.dumps(text)[1:-1].encode())
     found.add(json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape"))
