@@ -90,6 +90,8 @@ class ModelNode:
             self._claim(args["run"], args["token"])
             number = args["attempt"]
             state = "already"
+            if args.get("give_up") and number not in self.processes:
+                self.tombstones.add(number)
             if number in self.tombstones or any(one.alive for no, one in self.processes.items() if no != number):
                 state = "refused"
             elif number not in self.processes:
@@ -97,7 +99,7 @@ class ModelNode:
                 self._start(number, args)
         return LaunchReply(
             state=state,  # type: ignore[typeddict-item]
-            why="an earlier attempt lives" if state == "refused" else None,
+            why=args.get("give_up") or ("an earlier attempt lives" if state == "refused" else None),
             given_up=number in self.tombstones,
             folder=f"/state/{number}",
             started_unix_s=self.clock.now.timestamp(),
