@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -56,11 +57,20 @@ def lived() -> Moments:
         with Daemon(folder, config=config) as daemon:
             ssh = {"host": "127.0.0.1", "port": server.port, "user": None, "via": None}
             daemon.post("nodes", {"name": "box", "ssh": ssh, "container": {"kind": "lxc", "id": container.name}})
-            return _run(daemon, container.workdir("work"))
+            return _run(daemon, _repository(container.workdir("work")))
     finally:
         container.destroy()
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _repository(workdir: Path) -> Path:
+    """With a commit and some files: what an automatic restart would run is looked at before each."""
+    for number in range(200):
+        (workdir / f"module_{number}.py").write_text(f"number = {number}\n", "ascii")
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"]):
+        subprocess.run(["git", "-C", str(workdir), *words], check=True, capture_output=True)
+    return workdir
 
 
 def _run(daemon: Daemon, workdir: Path) -> Moments:
@@ -84,7 +94,6 @@ def _spec(workdir: Path) -> dict[str, Any]:
         "env": {"SIZE": str(2 ** (ATTEMPTS - 1))},
         "knobs": [{"key": "env.SIZE", "step": "halve", "min": 1, "relieves": ["host_memory"]}],
         "resume": "scratch",
-        "code": "live",
         "watch": {"interval_s": INTERVAL_S},
         "budget": {"corrections": 50, "total": 50, "per_day": 50, "without_progress": 50, "backoff_s": [0]},
     }
