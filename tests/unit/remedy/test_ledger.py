@@ -86,3 +86,25 @@ def test_an_end_that_the_store_does_not_know_yet_is_entered_once() -> None:
     ledger = ledger_of([living]).with_end(living, "gpu_oom").with_end(living, "gpu_oom")
     assert len(ledger.entries) == 1
     assert ledger.bad(candidate())
+
+
+def test_other_versions_or_devices_are_another_point_and_unknown_ones_are_not():
+    known = {"versions": {"torch": "2.4", "driver": "550"}, "devices": ("H200", "H200")}
+    ledger = ledger_of([attempt(spec(), cause="gpu_oom", **known)])
+    configuration = configuration_of(spec())
+    assert ledger.bad(point(configuration))
+    assert ledger.bad(point(configuration, versions={"torch": "2.4"}, devices=("H200", "H200")))
+    assert ledger.bad(point(configuration, versions={"torch": "2.5"})) is None
+    assert ledger.bad(point(configuration, versions={"transformers": "4.44"}))
+    assert ledger.bad(point(configuration, devices=("H200",))) is None
+
+
+def test_the_same_content_in_another_commit_is_the_same_point():
+    tried = Code(head="a", tree="t1", dirty="x", files={"train.py": "2"})
+    committed = Code(head="b", tree="t2", since="a", moved={"train.py": ("1", "2")})
+    ledger = ledger_of([attempt(spec(), cause="gpu_oom", code=tried)])
+    assert ledger.bad(point(configuration_of(spec()), committed))
+    assert (
+        ledger.bad(point(configuration_of(spec()), committed.model_copy(update={"moved": {"train.py": ("1", "3")}})))
+        is None
+    )
