@@ -34,7 +34,7 @@ def lines_of(
     head = [
         *_joined(f"{spec.name} on {shown_node}, in {spec.workdir}", f"devices: {_devices(spec, gpus)}"),
         *_joined(f"command: {_command(resolved)}", f"config: {_config(spec, resolved)}" if spec.config else ""),
-        *(_wrapped(f"env:     sets {', '.join(resolved.env)}", indent=9) if resolved.env else []),
+        *(_wrapped(f"env:     {told}", indent=9) if (told := _environment(spec, resolved)) else []),
         *_wrapped(f"code:    {_code(spec, code)}"),
         *_wrapped(f"begins:  {checkpoint or 'without a checkpoint'}; to resume, {_resume(spec)}"),
     ]
@@ -173,6 +173,16 @@ def _folded_devices(gpus: Sequence[str]) -> str:
 
 def _span(first: int, last: int, name: str) -> str:
     return f"{first}: {name}" if first == last else f"{first}-{last}: {name}"
+
+
+def _environment(spec: Spec, resolved: Resolved) -> str:
+    """Names only: a value may be long, and a secret's is nobody's business."""
+    parts = [f"sets {', '.join(resolved.env)}"] if resolved.env else []
+    if spec.secrets:
+        parts.append(f"is given the secret{'s' if len(spec.secrets) > 1 else ''} {', '.join(spec.secrets)}")
+    if spec.env_file:
+        parts.append(f"takes what {spec.env_file} on the node holds")
+    return "; ".join(parts)
 
 
 def _code(spec: Spec, code: Code | None) -> str:

@@ -131,3 +131,11 @@ def test_a_dead_knob_says_why_and_a_file_is_used_as_it_is() -> None:
     assert "a.yaml, used as it is" in text
     shown = " ".join(text.split())
     assert "dead: 1 config.attention.sdpa_chunk (there is no such key (did you mean 'attention.sdpa'?))" in shown
+
+
+def test_what_is_in_the_environment_is_named_and_no_value_is_shown() -> None:
+    of = spec(env={"MODE": "quiet-9"}, secrets=["HF_TOKEN", "WANDB_API_KEY"], env_file="vars.env")
+    text = " ".join(" ".join(consent(of, shown_node="here", file_text=None).lines).split())
+    named = "is given the secrets HF_TOKEN, WANDB_API_KEY; takes what vars.env on the node holds"
+    assert f"env: sets MODE; {named}" in text
+    assert "quiet-9" not in text
