@@ -1,15 +1,20 @@
 """As on most real boxes: a login without rights, `sudo -n` into the container, and there a user without rights."""
 
 import os
+import pty
+import select
 import shlex
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Place
-from tests.e2e.daemon import Daemon, until
+from tests.e2e.daemon import DEADLINE_S, Daemon, until
 from tests.testbed.lxc import LxcContainer
-from tests.testbed.users import make_inner_user
+from tests.testbed.users import Login, make_inner_user
 
 pytestmark = pytest.mark.lxc
 
@@ -19,6 +24,28 @@ def second_user(lxc: LxcContainer, inner_user: str) -> str:
     """Another one beside `inner_user`."""
     make_inner_user(lxc, "vtsecond", after=1)
     return "vtsecond"
+
+
+def shown_by(argv: list[str], login: Login, folder: Path) -> str:
+    """What a person's terminal shows when they attach with their own ssh, until a step is on it."""
+    ours, theirs = pty.openpty()
+    known = ["-o", f"UserKnownHostsFile={folder / 'known_hosts'}"]
+    words = [argv[0], "-F", "none", "-i", str(login.key), "-o", "IdentitiesOnly=yes", *known, *argv[1:]]
+    seen = b""
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as client:
+        os.close(theirs)
+        end = time.monotonic() + DEADLINE_S
+        while b"step" not in seen and time.monotonic() < end:
+            if select.select([ours], [], [], 1.0)[0]:
+                try:
+                    seen += os.read(ours, 65536)
+                except OSError:  # the other side is closed
+                    break
+            elif client.poll() is not None:
+                break
+        client.kill()
+    os.close(ours)
+    return seen.decode("utf-8", "replace")
 
 
 def test_a_run_of_a_user_without_rights(daemon: Daemon, user_place: Place, inner_user: str) -> None:
@@ -40,7 +67,13 @@ def test_a_run_of_a_user_without_rights(daemon: Daemon, user_place: Place, inner
 
 
 def test_two_users_of_one_node(
-    daemon: Daemon, user_place: Place, lxc: LxcContainer, inner_user: str, second_user: str
+    daemon: Daemon,
+    user_place: Place,
+    lxc: LxcContainer,
+    inner_user: str,
+    second_user: str,
+    login: Login,
+    tmp_path: Path,
 ) -> None:
     """A run names its own user: one more channel of the same connection, and it outlives the daemon."""
     place, workdir = user_place, lxc.workdir(f"second-{os.getpid()}")
@@ -57,6 +90,7 @@ def test_two_users_of_one_node(
     assert "step" in daemon.get("runs/two/screen")["ansi"]
     argv = daemon.post("runs/two:attach")["argv"]
     assert second_user in " ".join(argv)
+    assert "step" in shown_by(argv, login, tmp_path)
     daemon.kill()
     daemon.start()
     assert daemon.ended("one")["state"] == "finished"

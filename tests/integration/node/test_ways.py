@@ -163,6 +163,17 @@ async def test_a_newer_python_further_back_in_the_path_is_taken(
     assert (await link.hello()).versions["python"] != "3.8.10"
 
 
+async def test_a_newer_python_of_conda_is_taken(make_sshd: SshdMaker, tmp_path: Path, make_link: LinkMaker) -> None:
+    write_command(tmp_path, "python3", _OLD_PYTHON)
+    server = make_sshd(path=str(tmp_path))
+    environment = server.home / "miniconda3" / "envs" / "new" / "bin"
+    environment.mkdir(parents=True)
+    (environment / "python3").symlink_to("/usr/bin/python3")
+    spec = NodeSpec(name="plain", ssh=server.address)
+    link = await make_link(spec, known_hosts=server.known_hosts, client_keys=[server.client_key])
+    assert (await link.hello()).versions["python"] != "3.8.10"
+
+
 async def test_no_python_is_named(make_sshd: SshdMaker, tmp_path: Path, make_link: LinkMaker) -> None:
     link = await _link_with_path(make_sshd, make_link, str(tmp_path))
     with pytest.raises(NodeUnfit, match="python3") as refused:

@@ -225,6 +225,7 @@ def test_a_changed_spec_is_checked_and_told(connection):
     assert last.data["why"] == "enough of it"
     with pytest.raises(Stale, match="was changed since it was read"):
         edits.change_spec(connection, record.run.id, parse_spec(raw), raw, **how, expected_tag=tag)
-    other = {**raw, "node": "other"}
-    with pytest.raises(Conflict, match="node"):
-        edits.change_spec(connection, record.run.id, parse_spec(other), other, **how)
+    for fixed in ("node", "user"):
+        other = {**raw, fixed: "other"}
+        with pytest.raises(Conflict, match=f"The {fixed} of the run"):
+            edits.change_spec(connection, record.run.id, parse_spec(other), other, **how)
