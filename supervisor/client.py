@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
-from urllib.parse import quote
 
 import httpx2
 
+from supervisor.client_nodes import NodeCalls, quoted
 from supervisor.model import errors
 from supervisor.model.comparison import Comparison
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import Fault, Unauthorized, Unavailable, VigilError
 from supervisor.model.event import Event
-from supervisor.model.node import NodeSpec
 from supervisor.model.run import Attachment, Call, Run, RunState
 from supervisor.model.settings import ADDRESS_FILE, DEFAULT_LISTEN, TOKEN_FILE, default_data_folder
 from supervisor.model.spec import Action, Scalar
@@ -70,7 +69,7 @@ class Consent:
     """For programs."""
 
 
-class Vigil:
+class Vigil(NodeCalls):
     """A client of one daemon. Every call may raise DaemonUnreachable, Unauthorized or Forbidden."""
 
     def __init__(self, server: str | None = None, token: str | None = None, *, data_folder: Path | None = None) -> None:
@@ -251,44 +250,6 @@ class Vigil:
                 raise TimedOut(f"{key} was not there after {timeout_s:g} s.")
             time.sleep(every_s if deadline is None else max(0.01, min(every_s, deadline - time.monotonic())))
 
-    # --- nodes ----------------------------------------------------------------------------------------------------
-
-    def nodes(self) -> list[dict[str, Any]]:
-        """All nodes."""
-        return list(self._json("GET", "/api/v1/nodes")["items"])
-
-    def node(self, name: str) -> dict[str, Any]:
-        """One node; NotFound."""
-        return dict(self._json("GET", f"/api/v1/nodes/{_quoted(name)}"))
-
-    def add_node(self, spec: NodeSpec) -> dict[str, Any]:
-        """A new node; Conflict where the name is taken."""
-        return dict(self._json("POST", "/api/v1/nodes", json=spec.model_dump(mode="json")))
-
-    def remove_node(self, name: str, *, anyway: bool = False) -> dict[str, Any]:
-        """Forgets a node on which no run lives: `{"name", "removed", "stays"}`."""
-        query = {"anyway": "true"} if anyway else {}
-        return dict(self._json("DELETE", f"/api/v1/nodes/{_quoted(name)}", params=query, timeout=120.0))
-
-    def check_node(self, name: str) -> list[dict[str, Any]]:
-        """Rows `{"what", "ok", "found", "mend"}`."""
-        answer = self._json("POST", f"/api/v1/nodes/{_quoted(name)}:check", timeout=120.0)
-        return list(answer["rows"])
-
-    def check_spec(self, spec: NodeSpec, paths: Mapping[str, str]) -> list[dict[str, Any]]:
-        """The same for a node as described here, and for the run's folders `workdir` and `checkpoint` on it."""
-        body = spec.model_dump(mode="json")
-        answer = self._json("POST", "/api/v1/nodes:check", json=body, params=dict(paths), timeout=120.0)
-        return list(answer["rows"])
-
-    def host_key(self, spec: NodeSpec) -> dict[str, str]:
-        """`{"fingerprint", "line"}` of the key that the node's sshd shows."""
-        return dict(self._json("POST", "/api/v1/nodes:host-key", json=spec.model_dump(mode="json"), timeout=60.0))
-
-    def own_key(self, spec: NodeSpec) -> dict[str, Any]:
-        """`{"line", "accepted"}`: the daemon's own public key, and whether the node's login lets it in."""
-        return dict(self._json("POST", "/api/v1/nodes:key", json=spec.model_dump(mode="json"), timeout=60.0))
-
     # --- secrets --------------------------------------------------------------------------------------------------
 
     def secrets(self) -> list[dict[str, Any]]:
@@ -297,11 +258,11 @@ class Vigil:
 
     def set_secret(self, name: str, value: str) -> dict[str, Any]:
         """Sets one, new or not."""
-        return dict(self._json("PUT", f"/api/v1/secrets/{_quoted(name)}", json={"value": value}))
+        return dict(self._json("PUT", f"/api/v1/secrets/{quoted(name)}", json={"value": value}))
 
     def remove_secret(self, name: str) -> dict[str, Any]:
         """Forgets one; what was known of it. NotFound."""
-        return dict(self._json("DELETE", f"/api/v1/secrets/{_quoted(name)}"))
+        return dict(self._json("DELETE", f"/api/v1/secrets/{quoted(name)}"))
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -388,15 +349,11 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _path(key: str, rest: str = "") -> str:
-    return f"/api/v1/runs/{_quoted(key)}{rest}"
+    return f"/api/v1/runs/{quoted(key)}{rest}"
 
 
 def _held(node: str | None, call: str) -> str:
-    return f"/api/v1/runs:{call}" if node is None else f"/api/v1/nodes/{_quoted(node)}:{call}"
-
-
-def _quoted(part: str) -> str:
-    return quote(part, safe="")
+    return f"/api/v1/runs:{call}" if node is None else f"/api/v1/nodes/{quoted(node)}:{call}"
 
 
 def _address_in(folder: Path) -> str | None:
