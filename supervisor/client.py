@@ -17,11 +17,12 @@ import httpx2
 
 from supervisor.client_nodes import NodeCalls, quoted
 from supervisor.model import errors
+from supervisor.model.adoption import SessionRef
 from supervisor.model.comparison import Comparison
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import Fault, Unauthorized, Unavailable, VigilError
 from supervisor.model.event import Event
-from supervisor.model.run import Attachment, Call, Run, RunState
+from supervisor.model.run import Adopted, Attachment, Call, Run, RunState
 from supervisor.model.settings import ADDRESS_FILE, DEFAULT_LISTEN, TOKEN_FILE, default_data_folder
 from supervisor.model.spec import Action, Scalar
 from supervisor.model.why import Why
@@ -192,6 +193,17 @@ class Vigil(NodeCalls):
         """Attempts side by side; `attempts` such as `2..5` or `1,3`, default: the last five."""
         params = _given({"attempts": attempts})
         return Comparison.model_validate(self._json("GET", _path(key, "/compare"), params=params), extra="ignore")
+
+    def adopt(self, node: str, session: SessionRef, *, dry_run: bool = False) -> Adopted:
+        """Watches a tmux session that a person started; NotFound, Conflict, CallRefused (adopted already)."""
+        params = {"dry_run": "true"} if dry_run else {}
+        body = session.model_dump(mode="json", exclude_none=True)
+        path = f"/api/v1/nodes/{quoted(node)}:adopt"
+        return Adopted.model_validate(self._json("POST", path, json=body, params=params, timeout=60.0), extra="ignore")
+
+    def accept(self, key: str, spec: Mapping[str, Any]) -> Run:
+        """Makes a spec an adopted run's own; InvalidInput, Conflict."""
+        return _run_of(self._json("POST", _path(key, ":accept"), json=dict(spec), timeout=60.0))
 
     def delete(self, key: str) -> Run:
         """Forgets a run that is not alive."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from supervisor.model.adoption import Adoption, SessionRef
 from supervisor.model.comparison import Compared, Comparison, Difference
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import Conflict, InvalidInput, NotFound
@@ -12,7 +13,7 @@ from supervisor.model.event import Event, EventType
 from supervisor.model.node import NodeFacts, NodeSpec
 from supervisor.model.observation import Screen
 from supervisor.model.reading import parse, parse_spec
-from supervisor.model.run import ALLOWED, Attachment, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
+from supervisor.model.run import ALLOWED, Adopted, Attachment, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
 from supervisor.model.secret import SecretInfo, check_value
 from supervisor.model.spec import Action, Scalar
 from supervisor.model.why import Why
@@ -218,6 +219,17 @@ class FakeFleet:
         if call in ("hold", "release"):
             return self.change(key, hold=Hold(by=by, why=why or "", until=until) if call == "hold" else None)
         return self.change(key, state=_AFTER[call])
+
+    async def adopt(self, node: str, session: SessionRef, *, by: str, dry_run: bool = False) -> Adopted:
+        await self.node(node)
+        adoption = Adoption(
+            socket="/tmp/t", server_pid=2, server_start_ticks=3, session=session.tmux, pane="%0", roots=((4, 5),)
+        )
+        run = None if dry_run else self.put(session.name or session.tmux)
+        return Adopted(run=run, spec={"name": session.tmux, "node": node}, notes=("a note",), session=adoption)
+
+    async def accept(self, key: str, data: dict[str, Any], *, by: str) -> Run:
+        return self.change(key, spec=data)
 
     async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
         run = self._find(key)

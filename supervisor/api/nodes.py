@@ -5,12 +5,13 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from supervisor.api.around import World
-from supervisor.api.auth import Admin, Viewer
+from supervisor.api.auth import Admin, Operator, Viewer
 from supervisor.api.body import body_as
 from supervisor.api.described import ANSWERS, accepts
 from supervisor.api.ports import CheckRow
+from supervisor.model.adoption import SessionRef
 from supervisor.model.node import NodeSpec
-from supervisor.model.run import NodeView
+from supervisor.model.run import Adopted, NodeView
 
 router = APIRouter(prefix="/api/v1", tags=["nodes"], responses=ANSWERS)
 _UNSEEN: dict[str, Any] = {"versions": {}, "gpus": [], "gpus_reason": None, "limits": {}, "missing": []}
@@ -48,6 +49,20 @@ async def remove_node(world: World, who: Admin, name: str, anyway: bool = False)
 async def check_node(world: World, who: Viewer, name: str) -> dict[str, Any]:
     """Looks now at everything that Vigil needs there."""
     return {"rows": [_row(row) for row in await world.fleet.check_node(name)]}
+
+
+@router.post("/nodes/{name}:adopt", status_code=201, openapi_extra=accepts(SessionRef, required=True))
+async def adopt_session(
+    request: Request, response: Response, world: World, who: Operator, name: str, dry_run: bool = False
+) -> Adopted:
+    """Watches a tmux session that a person started there, and changes nothing in it; answers the run and the draft of
+    a spec. With `dry_run=true` only the draft."""
+    adopted = await world.fleet.adopt(name, await body_as(SessionRef, request), by=who.name, dry_run=dry_run)
+    if adopted.run is not None:
+        response.headers["Location"] = f"/api/v1/runs/{adopted.run.id}"
+    else:
+        response.status_code = 200
+    return adopted
 
 
 @router.post("/nodes:check", openapi_extra=accepts(NodeSpec, required=True))

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from supervisor.model.adoption import SessionRef
 from supervisor.model.comparison import Comparison
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
-from supervisor.model.run import Attachment, Call, Hold, NodeView, Run, RunState
+from supervisor.model.run import Adopted, Attachment, Call, Hold, NodeView, Run, RunState
 from supervisor.model.secret import SecretInfo
 from supervisor.model.spec import Action, Scalar
 from supervisor.model.why import Why
@@ -134,6 +135,12 @@ class FleetPort(Protocol):
         until: datetime | None = None,
     ) -> Run:
         """Records what a person asks for; Conflict where the state does not allow it."""
+
+    async def adopt(self, node: str, session: SessionRef, *, by: str, dry_run: bool = False) -> Adopted:
+        """Watches a session that a person started; NotFound, Conflict, CallRefused."""
+
+    async def accept(self, key: str, data: dict[str, Any], *, by: str) -> Run:
+        """A spec for an adopted run; InvalidInput, Conflict."""
 
     async def promote(self, key: str, cause: str, to: Action, *, by: str) -> Run:
         """Another policy for one cause."""

@@ -165,6 +165,12 @@ async def promote_run(request: Request, world: World, who: Operator, key: str) -
     return _json(await world.fleet.promote(key, body.cause, body.to, by=who.name), status=202)
 
 
+@router.post("/{key}:accept", status_code=202, response_model=Run, openapi_extra=accepts_spec())
+async def accept_run(request: Request, world: World, who: Operator, key: str) -> Response:
+    """Makes a spec an adopted run's own: its next attempt is Vigil's. The session that runs is not touched."""
+    return _json(await world.fleet.accept(key, await body_of(request), by=who.name), status=202)
+
+
 @router.post("/{key}:attach", openapi_extra=accepts(AttachBody))
 async def attach_run(request: Request, world: World, who: Operator, key: str) -> Attachment:
     """Makes sure that an attempt can be looked at; answers the command for a terminal of the daemon's host."""

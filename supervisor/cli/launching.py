@@ -24,6 +24,10 @@ def launch(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Lay over the spec; may be repeated.")
     ] = None,
+    adopts: Annotated[
+        str | None,
+        typer.Option("--adopts", metavar="RUN", help="The spec of an adopted run: accept it, start nothing."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Starts a run."""
@@ -37,9 +41,12 @@ def launch(
                 for line in consent.lines:
                     print_hanging(Text(line), indent=12)
             return
-        run = vigil.create_run(spec)
+        run = vigil.accept(adopts, spec) if adopts else vigil.create_run(spec)
     if json:
         print_json(run.model_dump(mode="json"))
         return
     out().print(run.name)
+    if adopts:
+        say(f"Accepted: the next attempt of {run.name} is Vigil's own. The session that runs is left alone.")
+        return
     say(f"{run.state} on {run.node}. Go on with: vigil show {run.name}, vigil logs -f {run.name}")

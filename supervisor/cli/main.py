@@ -9,6 +9,7 @@ import typer
 
 from supervisor import __version__
 from supervisor.cli import (
+    adopting,
     asking,
     demo,
     diagnosing,
@@ -38,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (serving, launching, looking, insight, following, asking, editing, holding, demo, diagnosing):
+for part in (serving, launching, adopting, looking, insight, following, asking, editing, holding, demo, diagnosing):
     part.add_to(app)
 app.add_typer(nodes.app, name="node")
 app.add_typer(secret.app, name="secret")

@@ -81,7 +81,9 @@ _SENTENCES: Mapping[EventType, Callable[[Data], str]] = {
     EventType.RUN_CALLED: _called,
     EventType.RUN_DELETED: lambda data: f"{data.get('name')} was deleted by {data.get('by')}",
     EventType.ATTEMPT_LAUNCHED: _launched,
-    EventType.ATTEMPT_ADOPTED: lambda data: "found alive and watched again",
+    EventType.ATTEMPT_ADOPTED: lambda data: (
+        f"adopted by {data['by']}: watched, not touched" if data.get("by") else "found alive and watched again"
+    ),
     EventType.ATTEMPT_FIRST_STEP: lambda data: f"made its first step, {data.get('step')}",
     EventType.ATTEMPT_CHECKPOINT: lambda data: f"wrote the checkpoint of step {data.get('step')}",
     EventType.ATTEMPT_ENDED: _ended,

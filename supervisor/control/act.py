@@ -9,11 +9,12 @@ from supervisor.control.secret import NOTHING, Parcel
 from supervisor.model.code import Code
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import NodeFacts
+from supervisor.model.noun import from_unix
 from supervisor.model.run import Attempt
 from supervisor.model.spec import Spec
 from supervisor.node.decode import noun
 from supervisor.node.link import Link
-from supervisor.probe.wire import COLUMNS, ROWS, CheckpointPlan, LaunchArgs, LaunchReply, StopArgs, StopReply
+from supervisor.probe.wire import COLUMNS, ROWS, AdoptArgs, CheckpointPlan, LaunchArgs, LaunchReply, StopArgs, StopReply
 from supervisor.remedy.configuration import Resolved, resolve
 from supervisor.store.records import RunRecord
 
@@ -62,6 +63,8 @@ async def launch(
         attempt_no=attempt.no,
     )
     await link.claim(record.run.id, record.token)
+    if attempt.adopted is not None:
+        return await link.adopt(adopt_args(record.run.id, record.token, spec, attempt)), resolved
     gpus = list(record.run.claims) or await visible_gpus(link, spec)
     args = launch_args(record.run.id, record.token, spec, attempt.no, resolved, gpus)
     args["code_since"] = facts.code_since
@@ -99,6 +102,22 @@ def launch_args(
     )
 
 
+def adopt_args(run_id: str, token: int, spec: Spec, attempt: Attempt) -> AdoptArgs:
+    """All that the node needs to watch this attempt, which a person started."""
+    assert attempt.adopted is not None
+    plan = spec.checkpoint
+    return AdoptArgs(
+        run=run_id,
+        attempt=attempt.no,
+        token=token,
+        adopted=attempt.adopted.model_dump(mode="json", exclude={"accepted"}),
+        command=spec.command if isinstance(spec.command, str) else list(spec.command),
+        workdir=spec.workdir,
+        metrics=spec.metrics,
+        checkpoint=CheckpointPlan(path=plan.path, step=plan.step, complete=plan.complete) if plan else None,
+    )
+
+
 async def stop(link: Link, run_id: str, token: int, attempt_no: int, spec: Spec, why: str) -> StopReply:
     """Ends what is provably the attempt's: the polite signal, then TERM, then KILL."""
     await link.claim(run_id, token)
@@ -122,7 +141,7 @@ def launched(
     return attempt.model_copy(
         update={
             "state": "running",
-            "started_at": now,
+            "started_at": from_unix(reply["started_unix_s"]) if attempt.adopted and reply["started_unix_s"] else now,
             "code": noun(Code, reply["code"]),
             "versions": given_.versions,
             "devices": given_.devices,

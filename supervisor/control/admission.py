@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from supervisor.control.act import visible_gpus
+from supervisor.control.adoption import is_beginning
 from supervisor.model.claim import Contender
 from supervisor.model.node import NodeFacts
 from supervisor.node.link import Link
@@ -34,6 +35,10 @@ async def ask(store: Store, link: Link, record: RunRecord, facts_of_node: Callab
         # The driver does not answer at present: what was claimed stays claimed.
         return Entry()
     wants = tuple(await visible_gpus(link, record.spec) or ())
+    if is_beginning(record):
+        # It runs already: there is nothing to wait for, and whose device it shares keeps it.
+        taken = await store.claimed()
+        return Entry(takes=tuple(uuid for uuid in wants if taken.get(uuid, record.run.name) == record.run.name))
     if record.after is None and set(wants) <= set(has):
         return Entry(takes=None if wants == has else wants)
     others = await store.waiting()

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from supervisor.control import link_events
+from supervisor.control import adoption, link_events
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts
 from supervisor.control.written import Written, moved, standing, with_attempt, with_facts, written
@@ -36,6 +36,8 @@ def next_plan(record: RunRecord, now: datetime, *, code_now: Code | None = None)
 
 def asked_plan(record: RunRecord, request: Request) -> Restart:
     """The launch that a person asked for: from the newest whole checkpoint, with the turns that stand and the asked."""
+    if request.adopts is not None:
+        return Restart(sentence=adoption.WHY, hypothesis=adoption.HYPOTHESIS)
     plan = _again(record, request.why or (f"{request.by} asked for it." if record.run.attempts else "First launch."))
     return plan.model_copy(update={"overrides": {**plan.overrides, **request.overrides}})
 
@@ -64,6 +66,7 @@ def planned(
         correction=plan.correction or _by_hand(record, plan, config_text),
         resumed_from=plan.checkpoint_step if plan.checkpoint else None,
         overrides=plan.overrides,
+        adopted=request.adopts.model_copy(update={"at": now}) if request and request.adopts else None,
     )
     newest = remedy_context(record).checkpoint
     facts = Facts(
@@ -98,7 +101,7 @@ def started(
     )
     correction = attempt.correction.model_dump(mode="json", by_alias=True) if attempt.correction else None
     event = NewEvent(
-        type=EventType.ATTEMPT_LAUNCHED,
+        type=EventType.ATTEMPT_ADOPTED if attempt.adopted else EventType.ATTEMPT_LAUNCHED,
         at=now,
         attempt=attempt.no,
         data={

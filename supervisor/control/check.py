@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from supervisor.control import link_events
+from supervisor.control import adoption, link_events
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts, StopCause
 from supervisor.control.series import points
@@ -77,6 +77,7 @@ def checked(
     looked = replace(looked, run=looked.run.model_copy(update={"progress": examination.progress, "verdict": verdict}))
     ledger = ledger_of(looked.run.attempts, resume=record.spec.resume)
     decision = decide(seen_run(looked), record.spec, remedy_context(looked), verdict, ledger, now)
+    decision = adoption.restrained(attempt, decision, verdict)
     facts = _decided(facts, decision, verdict)
     run = looked.run
     run = run.model_copy(update={"verdict": verdict.model_copy(update={"next": decision.sentence or None})})
@@ -109,7 +110,8 @@ def context_of(last: AttemptRecord, facts: Facts, signatures: tuple[OwnSignature
     attempt = last.attempt
     assert attempt.started_at is not None
     return AttemptContext(
-        launched_at=attempt.started_at,
+        # What a person started long ago may have printed its first steps long ago.
+        launched_at=attempt.adopted.at if attempt.adopted and attempt.adopted.at else attempt.started_at,
         resumed_from=attempt.resumed_from,
         command=attempt.command,
         # A stop of what a failed attempt left behind explains nothing of its end.

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import structlog
 
-from supervisor.control import act, attaching, comparing, editing, reasons
+from supervisor.control import act, adoption, attaching, comparing, editing, reasons
+from supervisor.control.adopting import FleetAdopting
 from supervisor.control.fleet_nodes import FleetNodes
 from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.control.reaper import Reaper
@@ -48,7 +49,7 @@ class _Watched:
     task: asyncio.Task[None]
 
 
-class Fleet(FleetNodes):
+class Fleet(FleetNodes, FleetAdopting):
     """Runs, their watches, and the nodes they live on."""
 
     def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
@@ -148,6 +149,7 @@ class Fleet(FleetNodes):
         """Records what a person asks for; the watch carries it out. Conflict where the state does not allow it."""
         record = await self.store.load_run(key)
         run_id, now = record.run.id, self._now()
+        adoption.refuse(record, call)
         match call:
             case "delete":
                 return await self._delete(record, by)

@@ -14,8 +14,8 @@ _LEFT_BEHIND = "ends what the failed attempt left running"
 def is_due(record: RunRecord, last: AttemptRecord, now: datetime) -> bool:
     """Whether the living attempt is to be stopped and no intent to do so is on record yet."""
     facts = facts_of(last)
-    if facts.stop_begun_at is not None:
-        return False
+    if facts.stop_begun_at is not None or last.attempt.adopted is not None:
+        return False  # what Vigil did not start it does not end
     if facts.stopping_for is not None:
         # A hold keeps Vigil's own hands off; a person's stop is not Vigil's own.
         return record.run.hold is None

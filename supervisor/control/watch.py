@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import structlog
 
 from supervisor.alerts.incident import step
-from supervisor.control import act, admission, between, code, link_events, refold, stopping
+from supervisor.control import act, admission, adoption, between, code, link_events, refold, stopping
 from supervisor.control.check import adopted, checked
 from supervisor.control.secret import Secrets
 from supervisor.control.written import Written, facts_of, last_of, stored
@@ -210,7 +210,8 @@ class Watch:
             self.waits = entry.why_not is not None
             if entry.why_not is not None:
                 return await self._wait_because(record, entry.why_not, CLAIMED_AGAIN_S)
-            await self._around.secrets.complete(record.spec)
+            if not adoption.is_beginning(record):
+                await self._around.secrets.complete(record.spec)
             text = await act.configuration_text(self._around.link, record.spec)
             change = await asyncio.to_thread(between.planned, record, plan, text, now, takes=entry.takes)
         except (CallRefused, NotFound, InvalidInput) as error:

@@ -1,5 +1,7 @@
 """Why an attempt ended: one answer, and the other roots that stood beside it."""
 
+from dataclasses import replace
+
 from supervisor.diagnosis.ending import (
     PERSON_SIGNALS,
     Ending,
@@ -40,7 +42,7 @@ def judge_end(view: View, record: ExitRecord) -> list[Answer]:
         return [Answer(_NOT_STARTED[record.failure], detail, "proved", (sensor(detail),))]
     ending = ending_of(record)
     if ending.code is None and ending.signal is None:
-        return judge_silent_end(view)
+        return judge_unknown_end(view, record) if record.unknown_why else judge_silent_end(view)
     if ending.code == SSH_CODE and "ssh" in view.seen.blind:
         return [Answer("ssh_lost", evidence=(sensor(view.seen.blind["ssh"]),))]
     by_hand = _by_hand(view, record, ending)
@@ -59,6 +61,18 @@ def judge_silent_end(view: View) -> list[Answer]:
         return [_finished(view, "no status was recorded")]
     roots = _roots(view) if any(hit.traceback for hit in view.hits("root")) else []
     return [*roots, judge_loss(view)] if not started_anew(view) else [judge_loss(view), *roots]
+
+
+def judge_unknown_end(view: View, record: ExitRecord) -> list[Answer]:
+    """Its end was seen and its status is nobody's to know (an adopted session): the text decides, if anything does."""
+    if _completed_before_noise(view):
+        return [_finished(view, record.unknown_why or "")]
+    if view.hit("sigkill") or view.hit("killed-word"):
+        return judge_failure(view, record, Ending(None, "SIGKILL"))
+    answers = judge_failure(view, record, Ending(None, None))
+    if answers[0].cause == "unknown":
+        return [replace(answers[0], why=f"{record.unknown_why}.")]
+    return answers
 
 
 def judge_loss(view: View) -> Answer:

@@ -78,6 +78,8 @@ class ExitRecord(Noun):
     failure_detail: str | None = None
     hung_up: bool = False
     """The terminal went away before the end."""
+    unknown_why: str | None = None
+    """Why neither code nor signal is known, where an end was seen (of an adopted session)."""
 
     @property
     def oom_kills(self) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
+from supervisor.model.adoption import Adoption
 from supervisor.model.causes import Retry
 from supervisor.model.code import Code
 from supervisor.model.node import LinkState, NodeFacts, NodeSpec
@@ -150,6 +151,8 @@ class Attempt(Noun):
     last_step: int | None = None
     overrides: dict[str, Scalar] = {}
     """Every knob key whose value differs from the spec: key to value. None: unset."""
+    adopted: Adoption | None = None
+    """The session that a person started and Vigil only watches; None: Vigil launched it."""
 
 
 class LinkView(Noun):
@@ -225,3 +228,17 @@ def ending_of(attempt: Attempt) -> str | None:
 
 def _written(value: Any) -> str:
     return "unset" if value is None else str(value)
+
+
+class Adopted(Noun):
+    """What adopting a session answers."""
+
+    run: Run | None = None
+    """None: a dry run."""
+    spec: dict[str, Any]
+    """The draft of a spec for the next attempt."""
+    notes: tuple[str, ...] = ()
+    """What a person should look at in it."""
+    unknown: tuple[str, ...] = ()
+    """What nobody can know of the attempt."""
+    session: Adoption

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import structlog
 
+from supervisor.model.adoption import Adoptable
 from supervisor.model.code import Code
 from supervisor.model.errors import (
     ContainerDown,
@@ -27,6 +28,8 @@ from supervisor.node.opening import open_channel
 from supervisor.node.options import LinkOptions
 from supervisor.probe.wire import (
     CALL_MARGIN_S,
+    AdoptableArgs,
+    AdoptArgs,
     Frame,
     LaunchArgs,
     LaunchReply,
@@ -148,6 +151,17 @@ class Link:
         if self._facts is not None and self._facts.versions.get("tmux", "") is None:
             _require_tmux(self.spec, await self.hello())  # it may have been installed since
         frame = await self._call("launch", dict(args), rendered, deadline_s=_LAUNCH_S)
+        return cast("LaunchReply", frame.header["result"])
+
+    async def adoptable(self, args: AdoptableArgs) -> Adoptable:
+        """Who would be adopted, with a draft of a spec. NotFound, CallRefused or InvalidInput where nobody can be."""
+        return decode.noun(
+            Adoptable, (await self._call("adoptable", dict(args), deadline_s=_LAUNCH_S)).header["result"]
+        )
+
+    async def adopt(self, args: AdoptArgs) -> LaunchReply:
+        """Watches it as that attempt; asked again, it changes what is looked for (checkpoints, metrics) only."""
+        frame = await self._call("adopt", dict(args), deadline_s=_LAUNCH_S)
         return cast("LaunchReply", frame.header["result"])
 
     async def observe(self, args: ObserveArgs) -> Observation:

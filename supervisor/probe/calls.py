@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from supervisor.probe import (
+    adopted,
     code,
     facts,
     fence,
     fitness,
     folder,
+    foreign,
     forgetting,
     launch,
     observe,
@@ -59,6 +61,8 @@ class Calls:
             "reap": self._reap,
             "fitness": self._fitness,
             "clear": self._clear,
+            "adoptable": self._adoptable,
+            "adopt": self._adopt,
         }
 
     def attempt(self, args: dict[str, Any]) -> observe.Attempt:
@@ -112,11 +116,25 @@ class Calls:
             self.attempt(args).seek_versions(self._table)
         return reply, b""
 
+    def _adoptable(self, args: dict[str, Any], raw: bytes) -> Result:
+        found = foreign.look({**args, "gpus_known": bool(self._devices.names()[0])}, self._table)
+        adopted.must_be_free(found)
+        return found, b""
+
+    def _adopt(self, args: dict[str, Any], raw: bytes) -> Result:
+        with self._lock:
+            self._attempts.pop((args["run"], args["attempt"]), None)
+        return adopted.adopt(args), b""
+
     def _observe(self, args: dict[str, Any], raw: bytes) -> Result:
         return observe.snapshot(self.attempt(args), args, self._table, self._host, self._devices)
 
     def _stop(self, args: dict[str, Any], raw: bytes) -> Result:
         attempt = self.attempt(args)
+        if attempt.adopted:
+            raise CallError(
+                "call_refused", "Vigil did not start this attempt and does not end it", "end it by hand, in its session"
+            )
         with self._lock:
             turn = self._stops.setdefault((attempt.run, attempt.number), threading.Lock())
         # A second stop waits for the first, then finds its announcements and its work done.
@@ -128,6 +146,8 @@ class Calls:
 
     def _screen(self, args: dict[str, Any], raw: bytes) -> Result:
         attempt = self._known(args)
+        if attempt.adopted:
+            return {**adopted.screen(attempt.adopted), "at_unix_s": time.time()}, b""
         try:
             shown = session.screen(attempt.run, attempt.number)
         except Failed:
@@ -140,6 +160,8 @@ class Calls:
 
     def _session(self, args: dict[str, Any], raw: bytes) -> Result:
         attempt = self._known(args)
+        if attempt.adopted:
+            return {"argv": adopted.attach_argv(attempt.adopted), "opened": False}, b""
         size = attempt.launch["columns"], attempt.launch["rows"]
         opened = session.ensure(attempt.run, attempt.number, *size, living=self._lives(attempt))
         if args.get("label"):

@@ -6,7 +6,19 @@ import re
 import time
 from typing import Any
 
-from supervisor.probe import delivery, difference, folder, limits, preamble, processes, session, versions, views
+from supervisor.probe import (
+    adopted,
+    delivery,
+    difference,
+    folder,
+    limits,
+    preamble,
+    processes,
+    reader,
+    session,
+    versions,
+    views,
+)
 from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
@@ -33,6 +45,7 @@ _ATTEMPT_FILES = (
     preamble.MARK,
     preamble.STEP,
     views.SOCKET,
+    *reader.FILES,
 )
 
 
@@ -42,6 +55,10 @@ def forget(run: str, table: processes.Table) -> dict[str, Any]:
     table.refresh(time.monotonic(), full=True)
     for number in folder.attempts_of(run):
         members = processes.Members(folder.attempt_folder(run, number), run, number)
+        if members.adopted:
+            # Only the reader is Vigil's; the session goes on as before.
+            adopted.end_reader(members)
+            continue
         wrapper = members.wrapper()
         living = [stat.pid for stat in members.look(table) if stat.lives]
         if living or (wrapper and processes.lives(wrapper)):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from supervisor.probe import (
+    adopted,
     announced,
     fence,
     folder,
@@ -40,7 +41,7 @@ class Attempt:
         self.run = run
         self.number = attempt
         self.folder = folder.attempt_folder(run, attempt)
-        self.launch = folder.read_json(os.path.join(self.folder, "launch.json")) or {}
+        self.launch = adopted.with_plan(folder.read_json(os.path.join(self.folder, "launch.json")) or {}, self.folder)
         self.members = processes.Members(self.folder, run, attempt)
         self.checkpoints = Checkpoints(self.launch)
         self.metrics = script.metrics_path(self.launch, self.folder) if self.launch else None
@@ -59,6 +60,11 @@ class Attempt:
 
             self._seeker = versions.Seeker(self.folder, self.launch, living)
         self._seeker.begin()
+
+    @property
+    def adopted(self) -> dict[str, Any] | None:
+        """What was adopted; None for an attempt that Vigil launched."""
+        return self.launch.get("adopted")
 
     @property
     def known(self) -> bool:
@@ -173,6 +179,8 @@ def snapshot(
     if not attempt.known and standing != "started":
         seen.update(log=_no_slice(), session="unknown", host=around.look(now))
         return seen, b""
+    if attempt.adopted:
+        adopted.revive(attempt.folder, attempt.launch, attempt.members)
     wrapper = attempt.members.wrapper()
     wrapper_lives = wrapper is not None and processes.lives(wrapper)
     # The order matters: what the records say is read before the log's end, so that with them the log is whole.
@@ -188,7 +196,10 @@ def snapshot(
     seen["exit"] = record
     seen["memory"] = _memory(attempt, around, now)
     seen["host"] = around.look(now)
-    seen["session"] = session.glance(attempt.run, wrapper[0] if wrapper and wrapper_lives else None)
+    if attempt.adopted:
+        seen["session"] = adopted.session_state(attempt.folder)
+    else:
+        seen["session"] = session.glance(attempt.run, wrapper[0] if wrapper and wrapper_lives else None)
     seen["checkpoints"] = attempt.checkpoints.look(now, force=record is not None or closed)
     _see_devices(attempt, seen, devices, now)
     if args.get("about"):
@@ -263,7 +274,8 @@ def _see_devices(attempt: Attempt, seen: dict[str, Any], devices: Devices, now: 
 
 def _screen(attempt: Attempt, seen: dict[str, Any], blind: dict[str, str]) -> dict[str, Any] | None:
     try:
-        return {**session.screen(attempt.run, attempt.number), "at_unix_s": time.time()}
+        shown = adopted.screen(attempt.adopted) if attempt.adopted else session.screen(attempt.run, attempt.number)
+        return {**shown, "at_unix_s": time.time()}
     except Silent as error:
         blind["tmux"] = str(error)
         seen["session"] = "unknown"

@@ -88,6 +88,11 @@ def lives(key: Key) -> bool:
     return stat is not None and stat.start_ticks == key[1] and stat.lives
 
 
+def boot() -> str:
+    """This boot of the node and its first process; pids mean something within it only."""
+    return f"{folder.boot_id()} {folder.pid1_start_ticks()}"
+
+
 class Table:
     """All processes of this node. One scan serves all runs; a process's environment is read once."""
 
@@ -176,7 +181,7 @@ class Members:
         self._folder = attempt_folder
         self._tag = script.tag(run, attempt)
         self._path = os.path.join(attempt_folder, "journal")
-        self._boot = f"{folder.boot_id()} {folder.pid1_start_ticks()}"
+        self._boot = boot()
         self._lock = threading.Lock()
         self._wrapper: Key | None = None
         self._child: dict[str, Any] | None = None
@@ -186,12 +191,20 @@ class Members:
         self.journal: set[Key] = self._read_journal()
 
     def wrapper(self) -> Key | None:
-        """The wrapper's key; None while no wrapper has begun, and for one of another boot."""
+        """The wrapper's key; None while no wrapper has begun, and for one of another boot. Of an adopted attempt it is
+        the reader's, and may be another after a while."""
         if self._wrapper is None:
             record = folder.read_json(os.path.join(self._folder, "started")) or {}
+            if record.get("kind") == "adopted":
+                return self._reader()
             if record.get("kind") == "wrapper" and self._boot == f"{record['boot_id']} {record['pid1_start_ticks']}":
                 self._wrapper = (record["pid"], record["start_ticks"])
         return self._wrapper
+
+    @property
+    def adopted(self) -> bool:
+        """The attempt was not launched by Vigil: its reader is no parent of it."""
+        return bool(self.child_record().get("adopted"))
 
     def child_record(self) -> dict[str, Any]:
         """What the wrapper wrote down at the fork; empty while there is no child."""
@@ -202,13 +215,15 @@ class Members:
     def child(self) -> Key | None:
         """The key of the process that the wrapper started; None while there is none, and for one of another boot."""
         record = self.child_record()
+        if record and record.get("adopted"):
+            return (record["pid"], record["start_ticks"]) if record["boot"] == self._boot else None
         return (record["pid"], record["start_ticks"]) if record and self.wrapper() else None
 
     def look(self, table: Table) -> list[Stat]:
         """The attempt's processes without its wrapper, zombies included; who is new goes into the journal."""
         with self._lock:
             wrapper = self.wrapper()
-            root = wrapper[0] if wrapper and lives(wrapper) else None
+            root = wrapper[0] if wrapper and lives(wrapper) and not self.adopted else None
             self._take_in(table, root)
             found = [stat for pid in sorted(self._pids) if (stat := table.again(pid)) is not None]
             self._pids = {stat.pid for stat in found}
@@ -242,6 +257,10 @@ class Members:
                 return
             self._pids.update(stat.pid for stat in children)
             rest = [stat for stat in rest if stat.pid not in self._pids]
+
+    def _reader(self) -> Key | None:
+        record = folder.read_json(os.path.join(self._folder, "reader.json")) or {}
+        return (record["pid"], record["start_ticks"]) if record.get("boot") == self._boot else None
 
     def _in_cgroup(self) -> set[int]:
         place = self.child_record().get("cgroup")

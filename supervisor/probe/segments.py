@@ -48,20 +48,21 @@ class Writer:
         head_bytes: int = HEAD_BYTES,
         tail_bytes: int = TAIL_BYTES,
     ) -> None:
-        """Begins at offset 0 in an empty folder; reserves the room for gap records (OSError where there is none)."""
-        self.offset = 0
+        """Goes on where the stream in the folder ends; reserves room for gap records (OSError where there is none)."""
+        segments, _ = _layout(folder)
+        self.offset = end_of(folder)
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
-        self._segments: list[int] = []
+        self._segments = [begin for begin, _ in segments]
         self._file: int | None = None
         self._file_end = 0
         self._gap_begin: int | None = None
         self._gap_why = ""
         self._retry_at = 0.0
         self._gaps = os.open(os.path.join(folder, "gaps"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._gaps_end = 0
+        self._gaps_end = len(content(os.path.join(folder, "gaps")).rstrip(b"\0"))
         os.posix_fallocate(self._gaps, 0, GAPS_BYTES)
 
     def write(self, data: bytes, now: float) -> None:
@@ -82,6 +83,17 @@ class Writer:
             self.offset += written
             self._file_end += written
             view = view[written:]
+
+    def skip(self, size: int, why: str) -> None:
+        """Record a gap of so many bytes: they were never here to be written."""
+        if self._gap_begin is None:
+            self._end_segment()
+            self._gap_begin, self._gap_why = self.offset, why
+            self.offset += size
+            self._record_gap()
+            self._gap_begin = None
+        else:
+            self.offset += size
 
     @property
     def losing(self) -> bool:

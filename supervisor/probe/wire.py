@@ -46,6 +46,8 @@ Op = Literal[
     "reap",
     "fitness",
     "clear",
+    "adoptable",
+    "adopt",
 ]
 
 
@@ -154,6 +156,29 @@ class LaunchReply(TypedDict):
     socket: str
     """tmux socket path."""
     session: str
+
+
+class AdoptableArgs(TypedDict):
+    """A session that Vigil did not start."""
+
+    tmux: str
+    """Its name."""
+    pane: str | None
+    """`WINDOW.PANE` or tmux's own id (`%5`); None: the only one that is at work."""
+    socket: str | None
+    socket_name: str | None
+    """As `tmux -L`; without both: tmux's default of the node's user."""
+    log: str | None
+
+
+class AdoptArgs(RunKey):
+    """What `adoptable` found, to be watched from now on as that attempt."""
+
+    adopted: dict[str, Any]
+    command: str | list[str]
+    workdir: str
+    metrics: str | None
+    checkpoint: CheckpointPlan | None
 
 
 class ObserveArgs(RunKey):

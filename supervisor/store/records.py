@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
+from supervisor.model.adoption import Adoption
 from supervisor.model.claim import Contender
 from supervisor.model.errors import Conflict
 from supervisor.model.event import EventType
@@ -45,6 +46,8 @@ class Request(Noun):
     overrides: dict[str, Scalar] = {}
     at: Literal["now", "checkpoint"] = "now"
     requested_at: Moment
+    adopts: Adoption | None = None
+    """A session to be watched as the run's first attempt, in place of a launch."""
 
 
 class SpecChange(TypedDict):

@@ -7,6 +7,7 @@ from typing import Any
 import uuid_utils
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
+from supervisor.model.adoption import Adoption
 from supervisor.model.errors import Conflict, Fault, InvalidInput, NotFound
 from supervisor.model.event import EventType
 from supervisor.model.reading import nearest
@@ -52,7 +53,14 @@ _INSERT_ATTEMPT = insert(attempts).values(
 
 
 def create(
-    connection: Connection, spec: Spec, raw: dict[str, Any], *, by: str, now: datetime, idempotency_key: str | None
+    connection: Connection,
+    spec: Spec,
+    raw: dict[str, Any],
+    *,
+    by: str,
+    now: datetime,
+    idempotency_key: str | None,
+    adopts: Adoption | None = None,
 ) -> RunRecord:
     """A new run, pending. Conflict while its name is taken, or where the key was used for another spec."""
     raw_text = to_text(raw)
@@ -91,7 +99,7 @@ def create(
             "version": 1,
             "token": 0,
             # Whoever made the run asked for its first attempt, and is named in it.
-            "request": noun_text(Request(kind="start", by=by, requested_at=now)),
+            "request": noun_text(Request(kind="start", by=by, requested_at=now, adopts=adopts)),
             "after": after,
             "spec": spec_text(spec),
             "raw": raw_text,
@@ -275,7 +283,7 @@ def next_token(connection: Connection, run_id: str) -> int:
 def remove(connection: Connection, run_id: str, by: str, now: datetime) -> None:
     """Deletes a run with its attempts, logs, series and incidents; its events stay. Conflict while it may live."""
     run = load(connection, run_id).run
-    if run.state not in ALLOWED["delete"]:
+    if run.state not in ALLOWED["delete"] and not _is_only_watched(run):
         raise Conflict(f"The run {run.name} is {run.state}: it cannot be deleted.", remedy=_remedy("delete", run))
     connection.execute(delete(runs).where(runs.c.id == run.id))
     data = {"name": run.name, "node": run.node, "by": by}
@@ -291,6 +299,11 @@ def read_runs(connection: Connection, rows: list[Row[Any]]) -> list[Run]:
         found[one.run].append(Attempt.model_validate_json(one.attempt))
     has, scoped = claims.of_runs(connection, list(found)), holds.read(connection)
     return [_run(row, tuple(found[row.id]), has.get(row.id, ()), scoped) for row in rows]
+
+
+def _is_only_watched(run: Run) -> bool:
+    """Its session is a person's: it goes on when Vigil forgets it."""
+    return bool(run.attempts) and run.attempts[-1].adopted is not None
 
 
 def _find(connection: Connection, key: str) -> Row[Any]:

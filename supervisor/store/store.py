@@ -32,6 +32,7 @@ from supervisor.store import (
     series,
     tokens,
 )
+from supervisor.store.adoptions import Adoptions
 from supervisor.store.code import CodeTexts
 from supervisor.store.engine import migrate, reading_engine, writing_engine
 from supervisor.store.fleetwide import Fleetwide
@@ -56,7 +57,7 @@ Listener = Callable[[frozenset[str]], None]
 _T = TypeVar("_T")
 
 
-class Store(Fleetwide, CodeTexts, Outgoing):
+class Store(Fleetwide, CodeTexts, Outgoing, Adoptions):
     """Everything that outlives the daemon. Writes are guarded and grouped; reads see one moment each.
 
     Every call may raise StoreBusy: the file is locked or its disk is full; nothing was written, later calls try again.

@@ -284,3 +284,16 @@ async def test_series_pass_their_query_on_and_need_a_zone(api, fleet):
     assert fleet.store.asked["since"].isoformat() == "2026-03-01T00:00:00+00:00"
     bad = await api.get("/api/v1/runs/a/series?to=2026-03-01T00:00:00")
     assert bad.json()["errors"][0]["place"] == "query.to"
+
+
+async def test_a_session_is_adopted_and_its_spec_accepted(api, fleet):
+    await api.post("/api/v1/nodes", json={"name": "box"})
+    dry = await api.post("/api/v1/nodes/box:adopt?dry_run=true", json={"tmux": "llm"})
+    assert (dry.status_code, dry.json()["run"], dry.json()["spec"]["name"]) == (200, None, "llm")
+    made = await api.post("/api/v1/nodes/box:adopt", json={"tmux": "llm"})
+    assert made.status_code == 201
+    assert made.headers["location"] == f"/api/v1/runs/{made.json()['run']['id']}"
+    accepted = await api.post("/api/v1/runs/llm:accept", json={**SPEC, "name": "llm"})
+    assert accepted.status_code == 202
+    assert (await api.post("/api/v1/nodes/none:adopt", json={"tmux": "llm"})).status_code == 404
+    assert (await api.post("/api/v1/nodes/box:adopt", json={"tmux": "x", "socket_name": "a/b"})).status_code == 422

@@ -222,3 +222,24 @@ def test_a_driver_that_does_not_fit_is_told_by_our_own_read() -> None:
     seen = look(text, record=ended(1), blind={"gpu": "Failed to initialize NVML: Driver/library version mismatch"})
     assert examined(seen).verdict.cause == "driver_mismatch"
     assert cause_of(text, 1)[0] == "driver_unavailable"
+
+
+UNKNOWN = {"unknown_why": "its exit status is not known"}
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (steps(1, 9) + OOM, "gpu_oom"),
+        (steps(1, 9) + "Killed\n$ ", "killed_unproven"),
+        (steps(1, 9) + "Traceback (most recent call last):\nKeyboardInterrupt\n$ ", "stopped_by_person"),
+        (steps(1, 9) + "$ ", "unknown"),
+    ],
+)
+def test_an_end_without_a_status_is_told_by_its_text(text: str, cause: str) -> None:
+    assert cause_of(text, None, **UNKNOWN)[0] == cause
+
+
+def test_where_the_text_says_nothing_the_verdict_says_that_nobody_knows() -> None:
+    verdict = examined(look(steps(1, 9), record=ended(None, **UNKNOWN))).verdict
+    assert "its exit status is not known" in verdict.sentence

@@ -132,3 +132,20 @@ def test_the_tail_is_seen_to_grow(tmp_path: Path) -> None:
 
 def test_a_stream_without_anything_is_empty(tmp_path: Path) -> None:
     assert read(str(tmp_path), 5, 10) == segments.Piece(5, b"", 0, [])
+
+
+def test_a_second_writer_goes_on_and_a_known_loss_is_a_gap(tmp_path: Path) -> None:
+    first = Writer(str(tmp_path))
+    first.write(b"one", 0.0)
+    first.skip(5, "nobody read them")
+    first.write(b"two", 0.0)
+    first.close()
+    second = Writer(str(tmp_path))
+    assert second.offset == 11
+    second.skip(1, "nor these")
+    second.write(b"three", 0.0)
+    second.close()
+    found, gaps, end = follow(str(tmp_path), 0, 100)
+    assert bytes(found[place] for place in sorted(found)) == b"onetwothree"
+    assert gaps == [Gap(3, 5, "nobody read them"), Gap(11, 1, "nor these")]
+    assert end == 17

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
+from supervisor.model.adoption import Adoption
 from supervisor.model.code import Code
 from supervisor.model.errors import Conflict, NotFound
 from supervisor.model.event import EventType
@@ -14,7 +15,7 @@ from supervisor.model.run import ALLOWED, Attempt, Correction, Exit, Hold, RunSt
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Evidence, Progress, Verdict
 from supervisor.model.writing import tag_of
-from supervisor.store import edits, events, runs, tables
+from supervisor.store import adoptions, edits, events, runs, tables
 from supervisor.store.records import KEEP, AttemptRecord, Request, Stale
 from tests.unit.store.conftest import NOW, create, launched, turn
 
@@ -229,3 +230,27 @@ def test_a_changed_spec_is_checked_and_told(connection):
         other = {**raw, fixed: "other"}
         with pytest.raises(Conflict, match=f"The {fixed} of the run"):
             edits.change_spec(connection, record.run.id, parse_spec(other), other, **how)
+
+
+def test_an_adopted_runs_spec_is_accepted_once_and_it_may_be_forgotten_while_it_lives(connection):
+    adoption = Adoption(socket="/t", server_pid=1, server_start_ticks=2, session="s", pane="%0", roots=((3, 4),))
+    raw = {"name": "vit", "node": "box", "command": "python train.py"}
+    spec = parse_spec(raw)
+    made = runs.create(connection, spec, raw, by="ada", now=NOW, idempotency_key=None, adopts=adoption)
+    assert made.request is not None
+    assert made.request.adopts == adoption
+    with pytest.raises(Conflict):
+        adoptions.accept(connection, made.run.id, spec, raw, by="ada", now=NOW, facts={})
+    row = AttemptRecord(attempt=Attempt(no=1, state="running", adopted=adoption), facts={"phase": "x"})
+    runs.put_attempt(connection, made.run.id, row, is_new=True)
+    better = {**raw, "resume": "auto"}
+    after = adoptions.accept(
+        connection, made.run.id, parse_spec(better), better, by="bob", now=NOW, facts={"checkpoints": []}
+    )
+    assert after.run.attempts[0].adopted.accepted.by == "bob"
+    assert after.records[1].facts == {"phase": "x", "checkpoints": []}
+    assert after.spec.resume == "auto"
+    assert after.run.version > made.run.version
+    with pytest.raises(Conflict):
+        adoptions.accept(connection, made.run.id, parse_spec(better), better, by="bob", now=NOW, facts={})
+    runs.remove(connection, made.run.id, "ada", NOW)
