@@ -79,7 +79,7 @@ class Checkpoints:
 
     def _is_complete(self, place: str, size: Size) -> bool:
         if self._complete and os.path.isdir(place):
-            return os.path.exists(os.path.join(place, self._complete))
+            return is_written(os.path.join(place, self._complete))
         return self._sizes.get(place) == size
 
 
@@ -93,6 +93,18 @@ def step_of(pattern: re.Pattern[str], name: str) -> int | None:
     if match is None or name.endswith(UNFINISHED) or not match[1] or not match[1].isdigit():
         return None
     return int(match[1])
+
+
+def is_written(path: str) -> bool:
+    """The file is there and, where it is JSON, its end as well: a trainer may be killed in the midst of writing it."""
+    try:
+        if not path.endswith(".json"):
+            return os.path.exists(path)
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 64))
+            return file.read().rstrip().endswith((b"}", b"]"))
+    except OSError:
+        return False
 
 
 def measure(place: str) -> Size | None:

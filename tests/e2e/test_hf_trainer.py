@@ -74,6 +74,9 @@ def test_a_trainer_is_corrected_resumed_and_finished(daemon: Daemon, user_place:
     assert run["progress"]["step"] == 16
     assert second["receipt"]["helped"] is True
     assert second["receipt"]["steps_lost"] == 2
+    assert second["receipt"]["arrived"] is True
+    assert "tells per_device_train_batch_size 4" in second["receipt"]["sentence"]
+    assert "global batch 8, as before" in second["receipt"]["sentence"]
     assert (place.workdir / "train.yaml").read_text() == YAML, "the person's file is never edited"
     [copy] = place.workdir.glob("train.vigil-*.yaml")
     lines = [line for line in difflib.ndiff(YAML.splitlines(), copy.read_text().splitlines()) if line[0] in "+-"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Place
-from tests.e2e.daemon import Daemon
+from tests.e2e.daemon import Daemon, until
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.lxc, pytest.mark.torch]
@@ -96,8 +96,15 @@ def test_ctrl_c_on_torchrun_is_a_persons_hand(daemon: Daemon, user_place: Place)
     command = "torchrun --standalone --nproc-per-node 2 train.py --data /data --steps 6000"
     daemon.post("runs", spec(place, command))
     daemon.wait("ranks", lambda run: (run["progress"]["step"] or 0) >= 3, "it trains", deadline_s=TRAINED_S)
-    argv = daemon.post("runs/ranks:attach", {"write": True})["argv"]
-    words = " ".join(argv).replace("'", " ").split()
+    words: list[str] = []
+
+    def shown() -> bool:
+        """The command that attaches a terminal; on a starved machine tmux may want to be asked again."""
+        answer = daemon.client.post("/api/v1/runs/ranks:attach", json={"write": True})
+        words[:] = " ".join(answer.json().get("argv", [])).replace("'", " ").split()
+        return answer.is_success
+
+    until(shown, "it can be attached")
     at = max(index for index, word in enumerate(words) if word == "-S")
     place.run(["tmux", "-S", words[at + 1], "send-keys", "-t", words[words.index("-t", at) + 1] + ":", "C-c"])
     run = daemon.ended("ranks", deadline_s=TRAINED_S)
