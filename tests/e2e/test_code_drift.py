@@ -56,10 +56,14 @@ def spec(place: Place, name: str, **more: Any) -> dict[str, Any]:
     )
 
 
+def told(attempt: dict[str, Any]) -> bool:
+    return bool(attempt["versions"].get("python")) and bool(attempt["code"]["head"])
+
+
 def runs_attempt(daemon: Daemon, key: str, number: int) -> dict[str, Any]:
     def alive(run: dict[str, Any]) -> bool:
         attempts = run["attempts"]
-        return len(attempts) == number and run["state"] == "running" and bool(attempts[-1]["versions"].get("python"))
+        return len(attempts) == number and run["state"] == "running" and told(attempts[-1])
 
     return daemon.wait(key, alive, f"attempt {number} of {key} runs, and what with is known")
 

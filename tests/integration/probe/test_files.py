@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,18 +105,27 @@ def test_the_code_is_named_with_what_is_not_committed(probe: Probe, tmp_path: Pa
     (tmp_path / "train.py").write_text("1")
     subprocess.run([*git, "add", "train.py"], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
-    clean = probe.launch(R1, "true", workdir=str(tmp_path))["code"]
+    clean = _code(probe, R1, tmp_path)
     assert len(clean["head"]) == 40
     assert clean["dirty"] is None
     (tmp_path / "train.py").write_text("2")
-    dirty = probe.launch(R2, "true", workdir=str(tmp_path))["code"]
+    dirty = _code(probe, R2, tmp_path)
     (tmp_path / "new.py").write_text("3")
-    dirtier = probe.launch(R3, "true", workdir=str(tmp_path))["code"]
+    dirtier = _code(probe, R3, tmp_path)
     (tmp_path / "new.py").write_text("4")
-    dirtiest = probe.launch(R4, "true", workdir=str(tmp_path))["code"]
+    dirtiest = _code(probe, R4, tmp_path)
     assert len({clean["dirty"], dirty["dirty"], dirtier["dirty"], dirtiest["dirty"]}) == 4
-    assert probe.launch(R1, "true", workdir=str(tmp_path))["code"] == clean
+    assert _code(probe, R1, tmp_path) == clean
 
 
 def test_no_repository_is_no_error(probe: Probe, tmp_path: Path) -> None:
-    assert probe.launch(R1, "true", workdir=str(tmp_path))["code"] == {"head": None, "dirty": None}
+    found = _code(probe, R1, tmp_path)
+    assert "head" not in found
+    assert found["why"] == "the work folder is in no git repository"
+
+
+def _code(probe: Probe, run: str, workdir: Path) -> dict[str, Any]:
+    """The launch's answer; where the look took longer than the launch waits, the observation's."""
+    reply = probe.launch(run, "true", workdir=str(workdir))["code"]
+    found: dict[str, Any] = reply or until(lambda: probe.observe(run, about=True).get("code"), "the code is told")
+    return found
