@@ -16,7 +16,7 @@ from supervisor.remedy.ledger import Entry, ledger_of, point
 FIXED = ("name", "node", "user")
 """What makes the run the one that it is, where it is."""
 AT_ONCE = frozenset(
-    {"policy", "watch", "budget", "knobs", "resume", "stop", "completion", "progress", "code", "preflight"}
+    {"policy", "watch", "budget", "knobs", "resume", "stop", "completion", "progress", "signatures", "code"}
 )
 """Keys that Vigil itself reads, at every check or decision. The others are read by a launch."""
 
