@@ -49,7 +49,7 @@ def refused(daemon: Daemon, **body: object) -> dict[str, str]:
 
 @pytest.mark.usefixtures("short_state")
 def test_ctrl_c_at_an_unknown_terminal_holds_the_run_and_says_what_was_seen(daemon: Daemon, local_place: Place) -> None:
-    daemon.post("runs", local_place.spec("count", "--steps", "600", "--delay", "0.1"))
+    daemon.post("runs", local_place.spec("count", "--steps", "60000", "--delay", "0.1"))
     daemon.wait("count", lambda run: (run["progress"]["step"] or 0) >= 3, "it counts")
     with person(daemon, "count", expected=b"step") as read_only:
         os.write(read_only, b"\x03")  # reaches nobody
@@ -66,7 +66,7 @@ def test_ctrl_c_at_an_unknown_terminal_holds_the_run_and_says_what_was_seen(daem
 
 @pytest.mark.usefixtures("short_state")
 def test_the_last_two_dead_sessions_stay_and_older_ones_go(daemon: Daemon, local_place: Place) -> None:
-    daemon.post("runs", local_place.spec("count", "--steps", "600", "--delay", "0.1", "--every", "3"))
+    daemon.post("runs", local_place.spec("count", "--steps", "60000", "--delay", "0.1", "--every", "3"))
     for number in (1, 2, 3):
         daemon.wait(
             "count",
