@@ -70,14 +70,14 @@ def reader(probe: Probe, run: str = R1) -> int:
 @pytest.mark.parametrize("configuration", ["", ODD], ids=["default", "odd"])
 def test_it_is_read_from_the_first_step_to_the_last_and_nothing_is_doubled(probe, person, configuration):
     mine = person(configuration=configuration)
-    mine.trains(0, 300, 0.02)
+    mine.trains(0, 150, 0.02)
     found = adopt(probe, mine)
     assert found["piped"] is False
     assert found["pane"] == mine.tmux("list-panes", "-t", "mine", "-F", "#{pane_id}").strip()
     assert probe.observe(R1)["processes"]["alive"] == 1
     ended = probe.ended(R1)
     numbers, gaps = steps_and_gaps(probe)
-    assert numbers == list(range(300))
+    assert numbers == list(range(150))
     assert [gap["why"] for gap in gaps] == ["shown before this process was started"]
     assert ended["exit"]["started_unix_s"] == pytest.approx(found["started_unix_s"])
     if exits.kernel_tells():
