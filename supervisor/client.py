@@ -18,6 +18,7 @@ import httpx2
 from supervisor.client_nodes import NodeCalls, quoted
 from supervisor.model import errors
 from supervisor.model.adoption import SessionRef
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.comparison import Comparison
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import Fault, Unauthorized, Unavailable, VigilError
@@ -102,14 +103,14 @@ class Vigil(NodeCalls):
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
-    def create_run(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Run:
+    def create_run(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None, begin: Begin = UNSAID) -> Run:
         """A new run; InvalidInput, NotFound (its node), Conflict (its name)."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        return _run_of(self._json("POST", "/api/v1/runs", json=dict(spec), headers=headers))
+        return _run_of(self._json("POST", "/api/v1/runs", json=dict(spec), headers=headers, params=_begin(begin)))
 
-    def preview(self, spec: Mapping[str, Any]) -> Consent:
+    def preview(self, spec: Mapping[str, Any], *, begin: Begin = UNSAID) -> Consent:
         """What creating it would mean; nothing is created."""
-        answer = self._json("POST", "/api/v1/runs", json=dict(spec), params={"dry_run": "true"})
+        answer = self._json("POST", "/api/v1/runs", json=dict(spec), params={"dry_run": "true", **_begin(begin)})
         return Consent(lines=tuple(answer["lines"]), facts=answer["consent"])
 
     def run(self, key: str) -> Run:
@@ -127,9 +128,9 @@ class Vigil(NodeCalls):
             if cursor is None:
                 return
 
-    def start(self, key: str, *, why: str | None = None) -> Run:
+    def start(self, key: str, *, why: str | None = None, anyway: bool = False) -> Run:
         """Lets a held, stopped or failed run go on."""
-        return self._call(key, "start", {"why": why})
+        return self._call(key, "start", {"why": why, "anyway": anyway})
 
     def stop(self, key: str, *, why: str | None = None) -> Run:
         """Ends it politely."""
@@ -142,9 +143,10 @@ class Vigil(NodeCalls):
         set: Mapping[str, Scalar] | None = None,  # noqa: A002 - the API's own word
         why: str | None = None,
         at: Literal["now", "checkpoint"] = "now",
+        anyway: bool = False,
     ) -> Run:
         """The next attempt, with changes by hand."""
-        return self._call(key, "restart", {"set": dict(set or {}), "why": why, "at": at})
+        return self._call(key, "restart", {"set": dict(set or {}), "why": why, "at": at, "anyway": anyway})
 
     def hold(self, key: str, *, why: str | None = None, until: str | None = None) -> Run:
         """Vigil only watches it. `until`: RFC 3339."""
@@ -262,6 +264,14 @@ class Vigil(NodeCalls):
                 raise TimedOut(f"{key} was not there after {timeout_s:g} s.")
             time.sleep(every_s if deadline is None else max(0.01, min(every_s, deadline - time.monotonic())))
 
+    def ledger(self) -> list[dict[str, Any]]:
+        """Points that were proven bad, the newest first."""
+        return list(self._json("GET", "/api/v1/ledger")["items"])
+
+    def forget_proof(self, number: int) -> dict[str, Any]:
+        """Takes one out; NotFound."""
+        return dict(self._json("DELETE", f"/api/v1/ledger/{number}"))
+
     # --- secrets --------------------------------------------------------------------------------------------------
 
     def secrets(self) -> list[dict[str, Any]]:
@@ -362,6 +372,12 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _path(key: str, rest: str = "") -> str:
     return f"/api/v1/runs/{quoted(key)}{rest}"
+
+
+def _begin(begin: Begin) -> dict[str, str]:
+    flags = {"fresh": begin.fresh, "anyway": begin.anyway}
+    chosen = {name: "true" for name, wanted in flags.items() if wanted}
+    return chosen if begin.checkpoint is None else {"from": begin.checkpoint, **chosen}
 
 
 def _held(node: str | None, call: str) -> str:

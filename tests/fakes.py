@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from supervisor.model.adoption import Adoption, SessionRef
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.comparison import Compared, Comparison, Difference
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import Conflict, InvalidInput, NotFound
 from supervisor.model.event import Event, EventType
 from supervisor.model.node import NodeFacts, NodeSpec
 from supervisor.model.observation import Screen
+from supervisor.model.proof import Proof
 from supervisor.model.reading import parse, parse_spec
 from supervisor.model.run import ALLOWED, Adopted, Attachment, Attempt, Call, Hold, LinkView, NodeView, Run, RunState
 from supervisor.model.secret import SecretInfo, check_value
@@ -94,6 +96,7 @@ class FakeStore:
     gaps: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """Run and attempt to (offset, size) of one hole at which reading starts."""
     log_events: list[Event] = field(default_factory=list)
+    ledger: dict[int, Proof] = field(default_factory=dict)
     asked: dict[str, Any] = field(default_factory=dict)
     """The last query for series."""
 
@@ -121,6 +124,14 @@ class FakeStore:
     ) -> list[Event]:
         return [event for event in self.log_events if event.seq > after and run_id in (None, event.run)][:limit]
 
+    async def proofs(self, limit: int = 200) -> list[Proof]:
+        return [self.ledger[number] for number in sorted(self.ledger, reverse=True)][:limit]
+
+    async def forget_proof(self, number: int) -> Proof:
+        if number not in self.ledger:
+            raise NotFound(f"The ledger has no line {number}.")
+        return self.ledger.pop(number)
+
     async def series(self, run_id: str, **query: Any) -> dict[str, Any]:
         self.asked = query
         return {"t": [1.5], "series": [{"name": "loss", "labels": {}, "last": [None], "min": [2], "max": [3]}]}
@@ -137,6 +148,8 @@ class FakeFleet:
     ready: bool = True
     calls: list[dict[str, Any]] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
+    begun: Begin = UNSAID
+    """As the last run was asked to begin."""
     held: dict[str | None, Hold] = field(default_factory=dict)
 
     def put(self, name: str, **fields: Any) -> Run:
@@ -161,7 +174,10 @@ class FakeFleet:
         self.known[run.id] = changed
         return changed
 
-    async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
+    async def create_run(
+        self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None, begin: Begin = UNSAID
+    ) -> Run:
+        self.begun = begin
         spec = parse_spec(data)
         if idempotency_key in self.keys:
             return self.known[self.keys[idempotency_key]]
@@ -175,7 +191,7 @@ class FakeFleet:
         self._happened(EventType.RUN_CREATED, run, {"by": by})
         return run
 
-    async def preview(self, data: dict[str, Any]) -> FakeConsent:
+    async def preview(self, data: dict[str, Any], *, begin: Begin = UNSAID) -> FakeConsent:
         spec = parse_spec(data)
         return FakeConsent(lines=[f"would launch {spec.name}"], json={"name": spec.name})
 
@@ -206,6 +222,7 @@ class FakeFleet:
         overrides: dict[str, Scalar] | None = None,
         at: Literal["now", "checkpoint"] = "now",
         until: datetime | None = None,
+        anyway: bool = False,
     ) -> Run:
         run = self._find(key)
         if run.state not in ALLOWED[call]:

@@ -7,7 +7,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supervisor import __version__
-from supervisor.api import health, holds, insight, nodes, problems, record, runs, secret, session, specs
+from supervisor.api import health, holds, insight, ledger, nodes, problems, record, runs, secret, session, specs
 from supervisor.api.around import Around
 from supervisor.api.body import BodyLimit
 from supervisor.api.described import describe
@@ -33,7 +33,7 @@ def create_app(fleet: FleetPort, store: StorePort, settings: Settings) -> FastAP
     app.state.around = Around(fleet=fleet, store=store, settings=settings)
     problems.install(app)
     # Runs before record: `/runs/{key}:stop` and its like are looked at before `/runs/{key}/…`.
-    for part in (runs, specs, insight, record, nodes, holds, secret, session, health):
+    for part in (runs, specs, insight, record, nodes, holds, ledger, secret, session, health):
         app.include_router(part.router)
     app.router.redirect_slashes = False
     app.router.default = Page()

@@ -5,11 +5,13 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from supervisor.model.adoption import SessionRef
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.comparison import Comparison
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.event import Event
 from supervisor.model.node import NodeSpec
 from supervisor.model.observation import Screen
+from supervisor.model.proof import Proof
 from supervisor.model.run import Adopted, Attachment, Call, Hold, NodeView, Run, RunState
 from supervisor.model.secret import SecretInfo
 from supervisor.model.spec import Action, Scalar
@@ -109,10 +111,12 @@ class FleetPort(Protocol):
     def secrets(self) -> SecretsPort:
         """The values that runs are given by name."""
 
-    async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
+    async def create_run(
+        self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None, begin: Begin = UNSAID
+    ) -> Run:
         """A new run from a spec; InvalidInput, Conflict."""
 
-    async def preview(self, data: dict[str, Any]) -> Consent:
+    async def preview(self, data: dict[str, Any], *, begin: Begin = UNSAID) -> Consent:
         """What creating it would mean; nothing is created."""
 
     async def run(self, key: str) -> Run:
@@ -133,6 +137,7 @@ class FleetPort(Protocol):
         overrides: dict[str, Scalar] | None = None,
         at: Literal["now", "checkpoint"] = "now",
         until: datetime | None = None,
+        anyway: bool = False,
     ) -> Run:
         """Records what a person asks for; Conflict where the state does not allow it."""
 
@@ -220,6 +225,12 @@ class StorePort(Protocol):
         self, *, after: int, run_id: str | None = None, limit: int = 200, wait_s: float = 0.0
     ) -> list[Event]:
         """Events with a higher number, oldest first; waits for the first one."""
+
+    async def proofs(self, limit: int = 200) -> list[Proof]:
+        """The points that were proven bad, the newest first."""
+
+    async def forget_proof(self, number: int) -> Proof:
+        """Takes one out; NotFound."""
 
     async def series(
         self,

@@ -12,6 +12,7 @@ from supervisor.api.auth import Operator, Viewer
 from supervisor.api.body import body_as, body_of
 from supervisor.api.conditional import conditional, run_seen, run_text
 from supervisor.api.described import ANSWERS, accepts, accepts_spec
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.node import TERM_NAME
 from supervisor.model.noun import Moment, Noun
 from supervisor.model.run import Attachment, Call, Run, RunState
@@ -28,6 +29,13 @@ class Why(Noun):
     """Stands in the run's events."""
 
 
+class StartBody(Why):
+    """The body of `:start`."""
+
+    anyway: bool = False
+    """Also where this very point was proven bad."""
+
+
 class RestartBody(Noun):
     """The body of `:restart`."""
 
@@ -36,6 +44,8 @@ class RestartBody(Noun):
     why: str | None = None
     at: Literal["now", "checkpoint"] = "now"
     """`checkpoint`: when the next whole checkpoint is there."""
+    anyway: bool = False
+    """Also where this very point was proven bad."""
 
 
 class HoldBody(Noun):
@@ -67,21 +77,33 @@ class PromoteBody(Noun):
 
 @router.post("", status_code=201, openapi_extra=accepts_spec(), response_model=Run)
 async def create_run(
-    request: Request, world: World, who: Operator, dry_run: bool = False, idempotency_key: Key = None
+    request: Request,
+    world: World,
+    who: Operator,
+    dry_run: bool = False,
+    checkpoint: Annotated[
+        str | None,
+        Query(alias="from", min_length=1, max_length=4096, description="Begin from this checkpoint on the node."),
+    ] = None,
+    fresh: Annotated[bool, Query(description="Begin anew, whatever lies in the checkpoint folder.")] = False,
+    anyway: Annotated[bool, Query(description="Also where this very point was proven bad.")] = False,
+    idempotency_key: Key = None,
 ) -> Response:
     """Creates a run from a spec. With `dry_run=true` nothing is created: the answer says what it would mean."""
     data = await body_of(request)
+    begin = Begin(checkpoint=checkpoint, fresh=fresh, anyway=anyway)
     if dry_run:
-        consent = await world.fleet.preview(data)
+        consent = await world.fleet.preview(data, begin=begin)
         return _json({"lines": list(consent.lines), "consent": consent.json})
 
     async def act() -> Response:
         # The store keeps the key with the run: it holds beyond the daemon's own life.
         stored_key = f"{who.name}/{idempotency_key}" if idempotency_key else None
-        run = await world.fleet.create_run(data, by=who.name, idempotency_key=stored_key)
+        run = await world.fleet.create_run(data, by=who.name, idempotency_key=stored_key, begin=begin)
         return _json(run, status=201, location=f"/api/v1/runs/{run.id}")
 
-    return await world.answers.once(idempotency_key, request, who.name, data, act)
+    asked = data if begin == UNSAID else [data, begin.model_dump()]
+    return await world.answers.once(idempotency_key, request, who.name, asked, act)
 
 
 @router.get("")
@@ -117,11 +139,11 @@ async def delete_run(world: World, who: Operator, key: str) -> Response:
     return await _called(world, key, "delete", by=who.name)
 
 
-@router.post("/{key}:start", status_code=202, response_model=Run, openapi_extra=accepts(Why))
+@router.post("/{key}:start", status_code=202, response_model=Run, openapi_extra=accepts(StartBody))
 async def start_run(request: Request, world: World, who: Operator, key: str) -> Response:
     """Lets a held, stopped or failed run go on with its next attempt."""
-    body = await body_as(Why, request)
-    return await _called(world, key, "start", by=who.name, why=body.why)
+    body = await body_as(StartBody, request)
+    return await _called(world, key, "start", by=who.name, why=body.why, anyway=body.anyway)
 
 
 @router.post("/{key}:stop", status_code=202, response_model=Run, openapi_extra=accepts(Why))
@@ -138,7 +160,14 @@ async def restart_run(request: Request, world: World, who: Operator, key: str, i
 
     async def act() -> Response:
         return await _called(
-            world, key, "restart", by=who.name, why=body.why, overrides=dict(body.set) or None, at=body.at
+            world,
+            key,
+            "restart",
+            by=who.name,
+            why=body.why,
+            overrides=dict(body.set) or None,
+            at=body.at,
+            anyway=body.anyway,
         )
 
     return await world.answers.once(idempotency_key, request, who.name, body.model_dump(mode="json"), act)

@@ -13,6 +13,8 @@ from supervisor.model.run import Run
 RunKey = Annotated[str, typer.Argument(metavar="RUN", help="Name or id.")]
 Why = Annotated[str | None, typer.Option("--message", "-m", metavar="WHY", help="Stands in the run's history.")]
 
+Anyway = Annotated[bool, typer.Option("--anyway", help="Also where this very point was proven bad.")]
+
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
@@ -23,10 +25,10 @@ def add_to(app: typer.Typer) -> None:
     app.command("rm")(remove)
 
 
-def start(run: RunKey, why: Why = None, json: Json = False) -> None:
+def start(run: RunKey, why: Why = None, anyway: Anyway = False, json: Json = False) -> None:
     """Lets a held, stopped or failed run go on."""
     with Vigil() as vigil:
-        show_run(vigil.start(run, why=why), json)
+        show_run(vigil.start(run, why=why, anyway=anyway), json)
 
 
 def stop(run: RunKey, why: Why = None, json: Json = False) -> None:
@@ -46,12 +48,13 @@ def restart(
         typer.Option("--set", metavar="KEY=VALUE", help="env.NAME, config.PATH or args.--flag; may be repeated."),
     ] = None,
     at_checkpoint: Annotated[bool, typer.Option("--at-checkpoint", help="Not now: at the next checkpoint.")] = False,
+    anyway: Anyway = False,
     json: Json = False,
 ) -> None:
     """Ends the attempt and launches the next, with changes by hand."""
     at: Literal["now", "checkpoint"] = "checkpoint" if at_checkpoint else "now"
     with Vigil() as vigil:
-        show_run(vigil.restart(run, set=key_values(settings or []), why=why, at=at), json)
+        show_run(vigil.restart(run, set=key_values(settings or []), why=why, at=at, anyway=anyway), json)
 
 
 def promote(

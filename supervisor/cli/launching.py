@@ -9,6 +9,7 @@ from rich.text import Text
 from supervisor.cli.output import Json, out, print_hanging, print_json, say
 from supervisor.cli.specfile import lay_over, read_spec
 from supervisor.client import Vigil
+from supervisor.model.begin import Begin
 
 
 def add_to(app: typer.Typer) -> None:
@@ -28,20 +29,26 @@ def launch(
         str | None,
         typer.Option("--adopts", metavar="RUN", help="The spec of an adopted run: accept it, start nothing."),
     ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="CHECKPOINT", help="Begin from this checkpoint on the node.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew beside the checkpoints that are there.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Also where this very point was proven bad.")] = False,
     json: Json = False,
 ) -> None:
     """Starts a run."""
+    begin = Begin(checkpoint=from_, fresh=fresh, anyway=anyway)
     spec = lay_over(read_spec(file), settings or [])
     with Vigil() as vigil:
         if dry_run:
-            consent = vigil.preview(spec)
+            consent = vigil.preview(spec, begin=begin)
             if json:
                 print_json({"lines": consent.lines, "consent": consent.facts})
             else:
                 for line in consent.lines:
                     print_hanging(Text(line), indent=12)
             return
-        run = vigil.accept(adopts, spec) if adopts else vigil.create_run(spec)
+        run = vigil.accept(adopts, spec) if adopts else vigil.create_run(spec, begin=begin)
     if json:
         print_json(run.model_dump(mode="json"))
         return

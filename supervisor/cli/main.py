@@ -18,6 +18,7 @@ from supervisor.cli import (
     holding,
     insight,
     launching,
+    ledger,
     looking,
     nodes,
     secret,
@@ -42,6 +43,7 @@ app = typer.Typer(
 for part in (serving, launching, adopting, looking, insight, following, asking, editing, holding, demo, diagnosing):
     part.add_to(app)
 app.add_typer(nodes.app, name="node")
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(secret.app, name="secret")
 
 

@@ -5,9 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.control import adoption, link_events
+from supervisor.control.beginning import NO_STEP, older_of
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts
-from supervisor.control.written import Written, moved, standing, with_attempt, with_facts, written
+from supervisor.control.written import Written, facts_of, moved, standing, with_attempt, with_facts, written
+from supervisor.model.begin import Lying
 from supervisor.model.code import Code, changes
 from supervisor.model.decision import Decision, Restart
 from supervisor.model.event import EventType
@@ -15,14 +17,19 @@ from supervisor.model.run import VIGIL, Attempt, Correction, RunState, Turn
 from supervisor.probe.wire import LaunchReply
 from supervisor.remedy.configuration import Resolved, resolve, value_at
 from supervisor.remedy.decide import decide
-from supervisor.remedy.ledger import ledger_of
+from supervisor.remedy.ledger import Entry, Ledger, ledger_of
 from supervisor.store.records import AttemptRecord, NewEvent, Request, RunRecord
 
 FIRST_HYPOTHESIS = "It runs as it is written."
 
 
-def next_plan(record: RunRecord, now: datetime, *, code_now: Code | None = None) -> Decision:
-    """What is to be done while no attempt lives: a person's request first, else remedy's decision, made anew."""
+def next_plan(
+    record: RunRecord, now: datetime, *, code_now: Code | None = None, foreign: tuple[Entry, ...] = ()
+) -> Decision:
+    """What is to be done while no attempt lives: a person's request first, else remedy's decision, made anew.
+
+    `foreign`: points that other runs proved bad.
+    """
     if record.request is not None:
         return asked_plan(record, record.request)
     if not record.run.attempts:
@@ -30,6 +37,7 @@ def next_plan(record: RunRecord, now: datetime, *, code_now: Code | None = None)
     if record.run.verdict is None:
         return _again(record, "The attempt before never started.")
     ledger = ledger_of(record.run.attempts, resume=record.spec.resume)
+    ledger = Ledger(entries=(*foreign, *ledger.entries))
     context = remedy_context(record, code_now=code_now)
     return decide(seen_run(record), record.spec, context, record.run.verdict, ledger, now)
 
@@ -43,11 +51,18 @@ def asked_plan(record: RunRecord, request: Request) -> Restart:
 
 
 def planned(
-    record: RunRecord, plan: Restart, config_text: str | None, now: datetime, *, takes: tuple[str, ...] | None = None
+    record: RunRecord,
+    plan: Restart,
+    config_text: str | None,
+    now: datetime,
+    *,
+    takes: tuple[str, ...] | None = None,
+    lying: Lying | None = None,
 ) -> Written:
     """The next attempt's row, before its launch, and with it the devices that it takes.
 
-    InvalidInput where its configuration cannot be rendered.
+    `lying`: what lies in the checkpoint folder before the first attempt; None for every later one. InvalidInput where
+    its configuration cannot be rendered.
     """
     number = max((attempt.no for attempt in record.run.attempts), default=0) + 1
     resolved = resolve(
@@ -64,14 +79,19 @@ def planned(
         command=resolved.command,
         hypothesis=plan.hypothesis,
         correction=plan.correction or _by_hand(record, plan, config_text),
-        resumed_from=plan.checkpoint_step if plan.checkpoint else None,
+        resumed_from=plan.checkpoint_step if plan.checkpoint and plan.checkpoint_step != NO_STEP else None,
         overrides=plan.overrides,
         adopted=request.adopts.model_copy(update={"at": now}) if request and request.adopts else None,
     )
     newest = remedy_context(record).checkpoint
+    older = older_of(lying)
+    at_launch = newest.step if newest else plan.checkpoint_step
+    if lying is not None and lying.found and record.spec.resume == "auto":
+        at_launch = lying.found[-1].step
     facts = Facts(
         resumed_path=plan.checkpoint,
-        checkpoint_at_launch=newest.step if newest else None,
+        checkpoint_at_launch=at_launch,
+        older=older,
         checkpoints=remedy_context(record).checkpoints,
         file_text=config_text,
         code_since=_code_before(record, number).head,
@@ -80,6 +100,13 @@ def planned(
     state = RunState.RESTARTING if record.run.attempts else RunState.LAUNCHING
     after = replace(moved(with_attempt(record, row), state, None, now), request=None)
     return replace(written(record, after, now, row), takes=takes)
+
+
+def with_print(done: Written, mark: str | None) -> Written:
+    """With the fingerprint of the point that the attempt is launched at."""
+    row = done.attempts[-1]
+    row = with_facts(row, facts_of(row).model_copy(update={"point": mark}))
+    return replace(done, after=with_attempt(done.after, row), attempts=(*done.attempts[:-1], row))
 
 
 def started(

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.control import adoption, link_events
+from supervisor.control.beginning import own
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts, StopCause
 from supervisor.control.series import points
@@ -57,6 +58,7 @@ def checked(
     """Folds what was seen into the record; the decision is in it as state, reason and events. `signatures`: those of
     the data folder."""
     before = facts_of(last)
+    seen = own(record, seen)
     context = context_of(last, before, signatures)
     examination = examine(record.spec, last.detector_state, seen, now, context=context)
     facts = _remembered(before, examination, seen, now, record.spec.watch.interval_s)

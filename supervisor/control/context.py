@@ -1,5 +1,6 @@
 """From the record to what remedy must know. Pure."""
 
+from supervisor.control.beginning import origin
 from supervisor.control.written import facts_of, last_of
 from supervisor.model.code import Code
 from supervisor.model.run import LinkView, Run
@@ -13,9 +14,13 @@ def remedy_context(record: RunRecord, *, code_now: Code | None = None) -> Remedy
     rows = {number: facts_of(row) for number, row in record.records.items()}
     facts = rows[last.attempt.no] if last else None
     checkpoints = facts.checkpoints if facts else None
+    began_from = origin(record)
+    candidates = checkpoints or ()
+    if began_from is not None and all(one.path != began_from.path for one in candidates):
+        candidates = (began_from, *candidates)
     return RemedyContext(
         file_text=facts.file_text if facts else None,
-        checkpoints=checkpoints or (),
+        checkpoints=candidates,
         checkpoints_known=checkpoints is not None or record.spec.checkpoint is None,
         progress_made=any(
             row.attempt.last_step is not None or rows[number].checkpoint_seen_at is not None

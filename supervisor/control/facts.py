@@ -28,6 +28,10 @@ class Facts(Noun):
     """The newest whole checkpoint's step when it was launched."""
     code_since: str | None = None
     """The commit of the attempt before, where it is known."""
+    point: str | None = None
+    """The fingerprint of the point that it was launched at; None: the configuration could not be read."""
+    older: dict[str, float | None] = {}
+    """Of the first attempt: the checkpoints that lay there before the run, with their times."""
     file_text: str | None = None
     """Text of the spec's configuration file when it was launched."""
     checkpoints: tuple[Checkpoint, ...] | None = None

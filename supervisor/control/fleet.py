@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import structlog
 
-from supervisor.control import act, adoption, attaching, comparing, editing, reasons
+from supervisor.control import act, adoption, attaching, comparing, editing, reasons, vetting
 from supervisor.control.adopting import FleetAdopting
 from supervisor.control.fleet_nodes import FleetNodes
 from supervisor.control.nodes import LOCAL, Nodes
@@ -20,6 +20,7 @@ from supervisor.control.signature_file import signatures_of_folder
 from supervisor.control.submitted import submitted
 from supervisor.control.watch import Surroundings, Watch
 from supervisor.control.written import last_of
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.comparison import Comparison
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import CallRefused, NodeUnfit, NodeUnreachable, NotFound
@@ -30,6 +31,7 @@ from supervisor.model.settings import Settings
 from supervisor.model.spec import Action, Scalar, Spec
 from supervisor.model.why import Why
 from supervisor.node.link import Link, LinkOptions
+from supervisor.remedy.beginning import said
 from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
 from supervisor.store.records import KEEP, Keep, Request, RunRecord
@@ -99,14 +101,21 @@ class Fleet(FleetNodes, FleetAdopting):
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
-    async def create_run(self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None) -> Run:
+    async def create_run(
+        self, data: dict[str, Any], *, by: str, idempotency_key: str | None = None, begin: Begin = UNSAID
+    ) -> Run:
         """A new run from a spec: InvalidInput, NotFound (its node) or Conflict (its name); then nothing was created."""
-        spec, _ = await self._submitted(data)
-        record = await self.store.create_run(spec, data, by=by, now=self._now(), idempotency_key=idempotency_key)
+        spec, text = await self._submitted(data)
+        _, error = await vetting.beginning_of(self.store, self._nodes.link(spec.node, spec.user), spec, begin, text)
+        if error is not None:
+            raise error
+        record = await self.store.create_run(
+            spec, data, by=by, now=self._now(), idempotency_key=idempotency_key, begin=begin
+        )
         self._watch(record.run)
         return self._seen(record.run)
 
-    async def preview(self, data: dict[str, Any]) -> Consent:
+    async def preview(self, data: dict[str, Any], *, begin: Begin = UNSAID) -> Consent:
         """What creating it would mean: the consent. Nothing is created, nothing started."""
         spec, text = await self._submitted(data, must_read=True)
         await self.store.check_after(spec)
@@ -114,6 +123,7 @@ class Fleet(FleetNodes, FleetAdopting):
         facts, code = link.facts, None
         with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
             code = await link.code(spec.workdir)
+        lying, error = await vetting.beginning_of(self.store, self._nodes.link(spec.node, spec.user), spec, begin, text)
         # A thread: spelling out the ladder reads the configuration many times, and runs are watched meanwhile.
         return await asyncio.to_thread(
             consent,
@@ -122,6 +132,9 @@ class Fleet(FleetNodes, FleetAdopting):
             gpus=tuple(f"{gpu.index}: {gpu.name}" for gpu in facts.gpus) if facts else (),
             file_text=text,
             code=code,
+            checkpoint=lying.asked.path if lying.asked else None,
+            begins=said(spec, begin, lying),
+            refused=error,
         )
 
     async def run(self, key: str) -> Run:
@@ -145,6 +158,7 @@ class Fleet(FleetNodes, FleetAdopting):
         overrides: dict[str, Scalar] | None = None,
         at: Literal["now", "checkpoint"] = "now",
         until: datetime | None = None,
+        anyway: bool = False,
     ) -> Run:
         """Records what a person asks for; the watch carries it out. Conflict where the state does not allow it."""
         record = await self.store.load_run(key)
@@ -159,8 +173,22 @@ class Fleet(FleetNodes, FleetAdopting):
             case "release":
                 record = await self.store.request(run_id, None, call=call, by=by, why=why, now=now, hold=None)
             case "start" | "stop" | "restart":
-                await self._check_overrides(record, overrides or {})
-                request = Request(kind=call, by=by, why=why, overrides=overrides or {}, at=at, requested_at=now)
+                text = await self._check_overrides(record, overrides or {})
+                if overrides and not anyway:
+                    await vetting.check_point(
+                        self.store, self._nodes.link(*_place(record.run)), record, overrides, text
+                    )
+                # Who lets a run go on as it is has seen it fail: only a changed point asks again.
+                goes_on = call != "stop" and not overrides and bool(record.run.attempts)
+                request = Request(
+                    kind=call,
+                    by=by,
+                    why=why,
+                    overrides=overrides or {},
+                    at=at,
+                    anyway=anyway or goes_on,
+                    requested_at=now,
+                )
                 state = _asked_state(record, request)
                 record = await self.store.request(
                     run_id,
@@ -256,16 +284,18 @@ class Fleet(FleetNodes, FleetAdopting):
         with contextlib.suppress(NodeUnreachable):
             await link.hello()
 
-    async def _check_overrides(self, record: RunRecord, overrides: dict[str, Scalar]) -> None:
-        """InvalidInput for a setting that is not there: said before an attempt is stopped for it."""
+    async def _check_overrides(self, record: RunRecord, overrides: dict[str, Scalar]) -> str | None:
+        """InvalidInput for a setting that is not there: said before an attempt is stopped for it. The text of the
+        configuration's file, as far as it was read."""
         if not overrides:
-            return
+            return None
         refuse_turning(record.spec, overrides)
         text = None
         with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
             text = await act.configuration_text(self._nodes.link(*_place(record.run)), record.spec)
         last = last_of(record)
         check_overrides(record.spec, {**(last.attempt.overrides if last else {}), **overrides}, file_text=text)
+        return text
 
     async def _attempt(self, key: str) -> tuple[RunRecord, Link]:
         record = await self.store.load_run(key)

@@ -13,7 +13,18 @@ from datetime import UTC, datetime
 import structlog
 
 from supervisor.alerts.incident import step
-from supervisor.control import act, admission, adoption, between, code, link_events, refold, stopping
+from supervisor.control import (
+    act,
+    admission,
+    adoption,
+    beginning,
+    between,
+    code,
+    link_events,
+    proving,
+    refold,
+    stopping,
+)
 from supervisor.control.check import adopted, checked
 from supervisor.control.secret import Secrets
 from supervisor.control.written import Written, facts_of, last_of, stored
@@ -213,7 +224,12 @@ class Watch:
             if not adoption.is_beginning(record):
                 await self._around.secrets.complete(record.spec)
             text = await act.configuration_text(self._around.link, record.spec)
-            change = await asyncio.to_thread(between.planned, record, plan, text, now, takes=entry.takes)
+            plan = await proving.vetted(self._around.store, self._around.link, record, plan, text, now)
+            if not isinstance(plan, Restart):
+                return await self._apply(between.settled(record, plan, now))
+            plan, lying = await beginning.first(self._around.link, record, plan)
+            change = await asyncio.to_thread(between.planned, record, plan, text, now, takes=entry.takes, lying=lying)
+            change = proving.marked(change, record.spec, self._around.link.facts, text)
         except (CallRefused, NotFound, InvalidInput) as error:
             return await self._apply(between.failed(record, f"Not launched: {error}", now))
         return await self._apply(change)
@@ -338,6 +354,7 @@ class Watch:
 
     async def _apply(self, done: Written) -> float | None:
         """Writes it, incidents and their messages with it, and keeps what is now true. Answers 0: go on at once."""
+        done = proving.proved(done, self._around.now())
         incidents = step(
             done.after.run,
             self._incidents,
@@ -353,6 +370,7 @@ class Watch:
                 request=done.after.request,
                 blind_since=done.after.blind_since,
                 takes=done.takes,
+                proof=done.proof,
                 attempts=done.attempts,
                 log=done.log,
                 series=done.series,

@@ -8,6 +8,7 @@ from supervisor.control.facts import Facts
 from supervisor.model.decision import Decision, Finish, HoldRun, Restart, Wait
 from supervisor.model.event import EventType
 from supervisor.model.observation import Slice
+from supervisor.model.proof import Proof
 from supervisor.model.run import GONE, RunState
 from supervisor.store.records import AttemptRecord, NewEvent, RunRecord, SeriesPoint
 
@@ -22,6 +23,8 @@ class Written:
     """Rows of attempts that changed."""
     takes: tuple[str, ...] | None = None
     """The devices that the run has from this write on; it waits for no other run any more. None: as it was."""
+    proof: Proof | None = None
+    """What the end of the attempt proved."""
     log: tuple[int, Slice] | None = None
     series: tuple[SeriesPoint, ...] = ()
     events: tuple[NewEvent, ...] = ()

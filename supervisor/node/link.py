@@ -11,6 +11,7 @@ from typing import Any, cast
 import structlog
 
 from supervisor.model.adoption import Adoptable
+from supervisor.model.begin import Lying
 from supervisor.model.code import Code
 from supervisor.model.errors import (
     ContainerDown,
@@ -30,6 +31,7 @@ from supervisor.probe.wire import (
     CALL_MARGIN_S,
     AdoptableArgs,
     AdoptArgs,
+    CheckpointPlan,
     Frame,
     LaunchArgs,
     LaunchReply,
@@ -192,6 +194,11 @@ class Link:
         args = {"workdir": workdir, "command": words, "since": since}
         frame = await self._call("code", args, deadline_s=_QUICK_S)
         return decode.noun(Code, frame.header["result"])
+
+    async def lying(self, workdir: str, plan: CheckpointPlan | None, asked: str | None) -> Lying:
+        """The whole checkpoints in the plan's folder, and the one that is asked for, without any attempt."""
+        args = {"workdir": workdir, "checkpoint": plan, "asked": asked}
+        return decode.noun(Lying, (await self._call("lying", args, deadline_s=_QUICK_S)).header["result"])
 
     async def memory(self) -> list[dict[str, Any]]:
         """Used, free and total bytes per device, and who holds it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from supervisor.probe import (
     adopted,
+    checkpoints,
     code,
     facts,
     fence,
@@ -57,6 +58,7 @@ class Calls:
             "stacks": self._stacks,
             "forget": self._forget,
             "code": self._code,
+            "lying": self._lying,
             "servers": self._servers,
             "reap": self._reap,
             "fitness": self._fitness,
@@ -199,6 +201,9 @@ class Calls:
 
     def _clear(self, args: dict[str, Any], raw: bytes) -> Result:
         return forgetting.clear(args["runs"], self._table), b""
+
+    def _lying(self, args: dict[str, Any], raw: bytes) -> Result:
+        return checkpoints.lying(args["workdir"], args["checkpoint"], args["asked"]), b""
 
     def _forget(self, args: dict[str, Any], raw: bytes) -> Result:
         result = forgetting.forget(args["run"], self._table)

@@ -83,6 +83,31 @@ class Checkpoints:
         return self._sizes.get(place) == size
 
 
+def lying(workdir: str, plan: dict[str, Any] | None, asked: str | None) -> dict[str, Any]:
+    """What lies in the folder of `plan` before there is any attempt, and whether the checkpoint `asked` is whole.
+
+    `found`: the whole ones, oldest first; None where the folder cannot be read. `asked` is relative to `workdir`.
+    """
+    looking = Checkpoints({"checkpoint": plan, "workdir": workdir})
+    looking.look(0.0, force=True)  # without a file that is written last, whole is what did not grow between two looks
+    listed = looking.look(0.0, force=True) if plan else []
+    base = script.workdir({"workdir": workdir})
+    return {
+        "found": None if listed is None else [one for one in listed if one["complete"]],
+        "asked": None if asked is None else _asked(folder.expand(asked, base), plan),
+    }
+
+
+def _asked(place: str, plan: dict[str, Any] | None) -> dict[str, Any]:
+    last = plan["complete"] if plan and os.path.isdir(place) else None
+    return {
+        "path": place,
+        "exists": os.path.exists(place),
+        "whole": os.path.exists(os.path.join(place, last) if last else place),
+        "step": step_of(re.compile(plan["step"]), os.path.basename(place)) if plan else None,
+    }
+
+
 def step_of(pattern: re.Pattern[str], name: str) -> int | None:
     """The step in a checkpoint's name; None where the name is none.
 

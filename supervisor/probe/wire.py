@@ -31,6 +31,7 @@ _LENGTH = struct.Struct("!I")
 
 Op = Literal[
     "hello",
+    "lying",
     "claim",
     "launch",
     "observe",

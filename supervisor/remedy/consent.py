@@ -6,6 +6,7 @@ from typing import Any
 
 from supervisor.model.causes import Cause, Retry, catalogue
 from supervisor.model.code import Code
+from supervisor.model.errors import VigilError
 from supervisor.model.spec import Action, Spec
 from supervisor.remedy.configuration import configuration_of, resolve
 from supervisor.remedy.consent_text import lines_of
@@ -32,13 +33,15 @@ def consent(
     steps: Sequence[KnobState] | None = None,
     code: Code | None = None,
     checkpoint: str | None = None,
+    begins: str | None = None,
+    refused: VigilError | None = None,
 ) -> Consent:
     """The dry run.
 
     `shown_node`: the node, whole. `gpus`: its devices in words; empty: not known, or none. `file_text`: the text of
     `config.file`. `steps`: the ladder, made from these where it is not given. `code`: what lies in the work folder.
-    `checkpoint`: the path that the first attempt resumes from; None begins at the start. InvalidInput where the spec
-    cannot be launched.
+    `checkpoint`: the path that the first attempt resumes from; None begins at the start. `begins`: how it begins, where
+    that needs words. `refused`: why it would not be created so. InvalidInput where the spec cannot be launched.
     """
     resolved = resolve(spec, {}, file_text=file_text, checkpoint=checkpoint)
     ladder_ = list(steps) if steps is not None else ladder(spec, configuration_of(spec, file_text=file_text))
@@ -53,7 +56,8 @@ def consent(
                 shown_node=shown_node,
                 gpus=gpus,
                 code=code,
-                checkpoint=checkpoint,
+                checkpoint=begins or checkpoint,
+                refused=str(refused) if refused else None,
             )
         ),
         json={
@@ -64,11 +68,18 @@ def consent(
             "command": resolved.command if isinstance(resolved.command, str) else list(resolved.command),
             "config": resolved.values,
             "checkpoint": checkpoint,
+            "refused": _problem(refused),
             "ladder": [state.model_dump(mode="json", by_alias=True, exclude_defaults=True) for state in ladder_],
             "policy": {action: [row.id for row in rows] for action, rows in allowed.items()},
             "budget": spec.budget.model_dump(mode="json"),
         },
     )
+
+
+def _problem(error: VigilError | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {"code": error.code, "detail": error.detail, "remedy": error.remedy, "errors": error.faults}
 
 
 def permissions(spec: Spec, steps: Sequence[KnobState]) -> dict[Action, list[Cause]]:

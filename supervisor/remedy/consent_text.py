@@ -29,9 +29,11 @@ def lines_of(
     gpus: Sequence[str],
     code: Code | None,
     checkpoint: str | None,
+    refused: str | None = None,
 ) -> list[str]:
     """The dry run, line by line; `allowed` are the causes by what the policy allows for them."""
     head = [
+        *_wrapped(f"refused: {' '.join(refused.split())}" if refused else ""),
         *_joined(f"{spec.name} on {shown_node}, in {spec.workdir}", f"devices: {_devices(spec, gpus)}"),
         *_joined(f"command: {_command(resolved)}", f"config: {_config(spec, resolved)}" if spec.config else ""),
         *(_wrapped(f"env:     {told}", indent=9) if (told := _environment(spec, resolved)) else []),

@@ -239,7 +239,7 @@ def _launch(case: Case, plan: _Plan, checkpoints: Sequence[Checkpoint]) -> Resta
     begin = (case.attempt.ended_at or case.verdict.since) + backoff(
         spec.budget, attempts, candidate, case.row.retry, resume=spec.resume
     )
-    start = f"from step {checkpoint.step}" if checkpoint else "from where the program finds itself"
+    start = _from(checkpoint) if checkpoint else "from where the program finds itself"
     if checkpoint is None and spec.resume != "auto":
         start = "from the beginning"
     return Restart(
@@ -252,6 +252,11 @@ def _launch(case: Case, plan: _Plan, checkpoints: Sequence[Checkpoint]) -> Resta
         checkpoint_step=checkpoint.step if checkpoint else None,
         not_before=begin if begin > case.now else None,
     )
+
+
+def _from(checkpoint: Checkpoint) -> str:
+    """A checkpoint that a person named may hold no step in its name."""
+    return f"from step {checkpoint.step}" if checkpoint.step >= 0 else f"from {checkpoint.path}"
 
 
 def _advice(case: Case) -> str | None:

@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from supervisor.model.errors import NotFound
 from supervisor.model.incident import Incident
-from supervisor.store import claims, events, incidents, log, outbox, runs, series
+from supervisor.store import claims, events, incidents, log, outbox, proofs, runs, series
 from supervisor.store.records import Change, LogHole
 
 
@@ -27,6 +27,8 @@ def apply(connection: Connection, change: Change, fresh_series: frozenset[int]) 
     )
     if change.takes is not None:
         claims.take(connection, run_id, change.takes)
+    if change.proof is not None:
+        proofs.put(connection, change.proof)
     _put_attempts(connection, change)
     series.append(connection, run_id, change.series, fresh_series)
     events.append(connection, run_id, change.events)

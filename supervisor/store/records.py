@@ -5,12 +5,14 @@ from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from supervisor.model.adoption import Adoption
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.claim import Contender
 from supervisor.model.errors import Conflict
 from supervisor.model.event import EventType
 from supervisor.model.incident import Incident, Message
 from supervisor.model.noun import Moment, Noun
 from supervisor.model.observation import Slice
+from supervisor.model.proof import Proof
 from supervisor.model.run import Attempt, Run
 from supervisor.model.spec import Scalar, Spec
 
@@ -45,6 +47,8 @@ class Request(Noun):
     why: str | None = None
     overrides: dict[str, Scalar] = {}
     at: Literal["now", "checkpoint"] = "now"
+    anyway: bool = False
+    """Also where this very point was proven bad."""
     requested_at: Moment
     adopts: Adoption | None = None
     """A session to be watched as the run's first attempt, in place of a launch."""
@@ -91,6 +95,8 @@ class RunRecord:
     blind_since: datetime | None = None
     after: str | None = None
     """Id of the run that must have ended for good before this one's first launch; None: no (or not any more)."""
+    begin: Begin = UNSAID
+    """How the first attempt is to begin."""
 
     @property
     def waits_for_checkpoint(self) -> bool:
@@ -146,6 +152,8 @@ class Change:
     blind_since: datetime | None = None
     takes: tuple[str, ...] | None = None
     """The run has exactly these devices from this write on, and waits for no other run any more. None: as it was."""
+    proof: Proof | None = None
+    """Entered into the ledger of all runs."""
     attempts: tuple[AttemptRecord, ...] = ()
     """Inserted or replaced. `log_cursor` must be the end of the log after `log` was appended."""
     log: tuple[int, Slice] | None = None

@@ -8,20 +8,21 @@ import uuid_utils
 from sqlalchemy import Connection, Row, Table, bindparam, delete, func, insert, select, update
 
 from supervisor.model.adoption import Adoption
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.errors import Conflict, Fault, InvalidInput, NotFound
 from supervisor.model.event import EventType
 from supervisor.model.reading import nearest
-from supervisor.model.run import ALLOWED, ENDED, GONE, Attempt, Call, Desired, Hold, LinkView, Run, RunState
+from supervisor.model.run import ALLOWED, ENDED, GONE, Attempt, Call, Desired, Hold, Run, RunState
 from supervisor.model.spec import Spec
-from supervisor.model.verdict import Progress, Verdict
+from supervisor.model.verdict import Progress
 from supervisor.store import claims, events, holds
 from supervisor.store.records import AttemptRecord, Keep, NewEvent, Request, RunRecord, Stale
-from supervisor.store.rows import from_ms, from_text, noun_text, to_ms, to_text
+from supervisor.store.rows import from_ms, noun_text, to_ms, to_text
+from supervisor.store.run_rows import attempt_record, run_of
 from supervisor.store.tables import attempt as attempts
 from supervisor.store.tables import run as runs
 
 _NAME_IS_FREE = frozenset({RunState.STOPPED, RunState.FAILED, RunState.FINISHED})
-_NOT_LOADED = LinkView(ok=False)
 
 
 def _bound(table: Table, *without: str) -> dict[str, Any]:
@@ -37,7 +38,7 @@ _UPDATE_RUN = (
     .values(
         _bound(
             runs,
-            *("id", "name", "node", "created_ms", "token", "after", "spec", "raw", "idempotency_key"),
+            *("id", "name", "node", "created_ms", "token", "after", "begin", "spec", "raw", "idempotency_key"),
             "idempotency_hash",
         )
     )
@@ -61,10 +62,12 @@ def create(
     now: datetime,
     idempotency_key: str | None,
     adopts: Adoption | None = None,
+    begin: Begin = UNSAID,
 ) -> RunRecord:
     """A new run, pending. Conflict while its name is taken, or where the key was used for another spec."""
     raw_text = to_text(raw)
-    raw_hash = hashlib.sha256(raw_text.encode()).hexdigest()
+    chosen = "" if begin == UNSAID else begin.model_dump_json()
+    raw_hash = hashlib.sha256((raw_text + chosen).encode()).hexdigest()
     if idempotency_key is not None:
         earlier = connection.execute(
             select(runs.c.id, runs.c.idempotency_hash).where(runs.c.idempotency_key == idempotency_key)
@@ -99,15 +102,16 @@ def create(
             "version": 1,
             "token": 0,
             # Whoever made the run asked for its first attempt, and is named in it.
-            "request": noun_text(Request(kind="start", by=by, requested_at=now, adopts=adopts)),
+            "request": noun_text(Request(kind="start", by=by, requested_at=now, adopts=adopts, anyway=begin.anyway)),
             "after": after,
+            "begin": chosen or None,
             "spec": spec_text(spec),
             "raw": raw_text,
             "idempotency_key": idempotency_key,
             "idempotency_hash": raw_hash if idempotency_key is not None else None,
         },
     )
-    data = {"name": spec.name, "node": spec.node, "by": by}
+    data = {"name": spec.name, "node": spec.node, "by": by, **_chosen(begin)}
     events.append(connection, run_id, (NewEvent(type=EventType.RUN_CREATED, at=now, data=data),))
     return load(connection, run_id)
 
@@ -121,9 +125,9 @@ def load(connection: Connection, key: str) -> RunRecord:
     state = connection.execute(
         select(attempts.c.detector_state).where(attempts.c.run == row.id, attempts.c.no == last_no)
     ).scalar_one_or_none()
-    records = [_attempt_record(one, state if one.no == found[-1].no else None) for one in found]
+    records = [attempt_record(one, state if one.no == found[-1].no else None) for one in found]
     return RunRecord(
-        run=_run(
+        run=run_of(
             row,
             tuple(record.attempt for record in records),
             claims.of_runs(connection, [row.id]).get(row.id, ()),
@@ -135,6 +139,7 @@ def load(connection: Connection, key: str) -> RunRecord:
         records={record.attempt.no: record for record in records},
         blind_since=None if row.blind_since_ms is None else from_ms(row.blind_since_ms),
         after=row.after,
+        begin=Begin.model_validate_json(row.begin) if row.begin else UNSAID,
     )
 
 
@@ -247,6 +252,8 @@ def request(
         data |= {"set": asked.overrides, "at": asked.at}
     if withdrawn:
         data |= {"withdrew": "restart"}
+    if asked is not None and asked.anyway:
+        data["anyway"] = True
     if changed.hold is not None and call == "hold":
         data |= {"until": changed.hold.until}
     appended = [NewEvent(type=EventType.RUN_CALLED, at=now, attempt=attempt_no, data=data)]
@@ -298,7 +305,7 @@ def read_runs(connection: Connection, rows: list[Row[Any]]) -> list[Run]:
     ):
         found[one.run].append(Attempt.model_validate_json(one.attempt))
     has, scoped = claims.of_runs(connection, list(found)), holds.read(connection)
-    return [_run(row, tuple(found[row.id]), has.get(row.id, ()), scoped) for row in rows]
+    return [run_of(row, tuple(found[row.id]), has.get(row.id, ()), scoped) for row in rows]
 
 
 def _is_only_watched(run: Run) -> bool:
@@ -329,46 +336,9 @@ def spec_text(spec: Spec) -> str:
     return spec.model_dump_json(by_alias=True, exclude_unset=True)
 
 
-def _run(row: Row[Any], found: tuple[Attempt, ...], has: tuple[str, ...], scoped: holds.Holds) -> Run:
-    return Run(
-        id=row.id,
-        name=row.name,
-        node=row.node,
-        desired=row.desired,
-        state=row.state,
-        reason=row.reason,
-        hold=_hold(row, scoped),
-        link=_NOT_LOADED,
-        verdict=Verdict.model_validate_json(row.verdict) if row.verdict else None,
-        progress=Progress.model_validate_json(row.progress),
-        attempts=found,
-        restarts=row.restarts,
-        claims=has,
-        created_at=from_ms(row.created_ms),
-        updated_at=from_ms(row.updated_ms),
-        spec=from_text(row.raw),
-        version=row.version,
-    )
-
-
-def _hold(row: Row[Any], scoped: holds.Holds) -> Hold | None:
-    """The run's own hold, else its node's, else everybody's. What has finished is beyond any hold."""
-    if row.hold:
-        return Hold.model_validate_json(row.hold)
-    return None if row.state == RunState.FINISHED.value else scoped.on(row.node)
-
-
-def _attempt_record(row: Row[Any], detector_state: bytes | None) -> AttemptRecord:
-    return AttemptRecord(
-        attempt=Attempt.model_validate_json(row.attempt),
-        detector_state=detector_state,
-        log_cursor=row.log_cursor,
-        metrics_cursor=row.metrics_cursor,
-        boot_id=row.boot_id,
-        pid1_start_ticks=row.pid1_start_ticks,
-        facts=from_text(row.facts),
-        ended=row.ended,
-    )
+def _chosen(begin: Begin) -> dict[str, Any]:
+    """What a person chose, as the event tells it."""
+    return {"from": begin.checkpoint, "fresh": begin.fresh, "anyway": begin.anyway} if begin != UNSAID else {}
 
 
 def _remedy(call: Call, run: Run) -> str:

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.errors import StoreBusy
 from supervisor.model.event import Event
 from supervisor.model.incident import Incident, Message
-from supervisor.model.node import NodeSpec
 from supervisor.model.run import Call, Desired, Hold, Run, RunState
 from supervisor.model.settings import RetentionSettings
 from supervisor.model.spec import Spec
@@ -26,7 +26,6 @@ from supervisor.store import (
     incidents,
     listing,
     log,
-    nodes,
     retention,
     runs,
     series,
@@ -126,14 +125,21 @@ class Store(Fleetwide, CodeTexts, Outgoing, Adoptions):
     # --- runs -----------------------------------------------------------------------------------------------------
 
     async def create_run(
-        self, spec: Spec, raw: dict[str, Any], *, by: str, now: datetime, idempotency_key: str | None = None
+        self,
+        spec: Spec,
+        raw: dict[str, Any],
+        *,
+        by: str,
+        now: datetime,
+        idempotency_key: str | None = None,
+        begin: Begin = UNSAID,
     ) -> RunRecord:
         """A new run, pending, wanted running. The same key with the same `raw` answers the run it made before.
 
         Conflict while a run of that name is not stopped, failed or finished.
         """
         return await self._write(
-            lambda one: runs.create(one, spec, raw, by=by, now=now, idempotency_key=idempotency_key)
+            lambda one: runs.create(one, spec, raw, by=by, now=now, idempotency_key=idempotency_key, begin=begin)
         )
 
     async def load_run(self, key: str) -> RunRecord:
@@ -284,31 +290,7 @@ class Store(Fleetwide, CodeTexts, Outgoing, Adoptions):
         """Incidents of one run or of all, the latest changed first."""
         return await self._read(lambda one: incidents.read(one, run_id, open_only=open_only))
 
-    # --- nodes and tokens -----------------------------------------------------------------------------------------
-
-    async def add_node(self, spec: NodeSpec, by: str, now: datetime) -> None:
-        """Adds a node; Conflict while another one has the name."""
-        await self._write(lambda one: nodes.add(one, spec, by, now))
-
-    async def pin_host_keys(self, name: str, host_keys: tuple[str, ...]) -> NodeSpec:
-        """Replaces a node's pinned host keys."""
-        return await self._write(lambda one: nodes.pin(one, name, host_keys))
-
-    async def remove_node(self, name: str, by: str, now: datetime) -> None:
-        """Forgets a node; Conflict while runs there have not ended."""
-        await self._write(lambda one: nodes.remove(one, name, by, now))
-
-    async def runs_of_unused(self, node: str) -> list[tuple[str, str | None]]:
-        """The node's runs, by id, and the user that each names; Conflict while one of them has not ended."""
-        return await self._read(lambda one: nodes.unused(one, node))
-
-    async def nodes(self) -> list[NodeSpec]:
-        """All nodes by name."""
-        return await self._read(nodes.read)
-
-    async def node(self, name: str) -> NodeSpec:
-        """By name; NotFound names the nearest."""
-        return await self._read(lambda one: nodes.find(one, name))
+    # --- tokens ---------------------------------------------------------------------------------------------------
 
     async def create_token(self, name: str, role: Role, now: datetime) -> str:
         """A new bearer token; only its hash is kept, so it is to be shown at once."""

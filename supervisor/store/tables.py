@@ -52,6 +52,7 @@ run = Table(
     Column("request", Text),
     Column("blind_since_ms", BigInteger),
     Column("after", String(64)),
+    Column("begin", Text),
     Column("spec", Text, nullable=False),
     Column("raw", Text, nullable=False),
     Column("idempotency_key", String(255), unique=True),
@@ -70,6 +71,19 @@ claim = Table(
     Index("ix_claim_run", "run"),
 )
 """Devices by UUID. The key makes sure that none has two owners, whatever else goes wrong."""
+
+proof = Table(
+    "proof",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("point", String(64), nullable=False),
+    Column("run", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("proof", Text, nullable=False),
+    Index("ix_proof_point", "point"),
+    Index("uq_proof_run_attempt", "run", "attempt", unique=True),
+)
+"""Points that an attempt of any run proved bad. A proof outlives its run: what does not fit does not fit."""
 
 hold = Table(
     "hold",

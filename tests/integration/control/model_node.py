@@ -6,11 +6,12 @@ It counts launches and living attempts, so that a test can say what must never b
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from supervisor.model.begin import AskedCheckpoint, Lying
 from supervisor.model.code import Code
 from supervisor.model.errors import StaleToken
 from supervisor.model.node import Gpu, LinkState, NodeFacts
 from supervisor.model.observation import Checkpoint, ExitRecord, Observation, Processes, Slice
-from supervisor.probe.wire import LaunchArgs, LaunchReply, ObserveArgs, StopArgs, StopReply
+from supervisor.probe.wire import CheckpointPlan, LaunchArgs, LaunchReply, ObserveArgs, StopArgs, StopReply
 
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 STEPS_A_CHECK = 2
@@ -110,9 +111,19 @@ class ModelNode:
             session="attempt",
         )
 
-    async def code(self, workdir: str) -> Code:
+    async def code(self, workdir: str, command: object = "", since: str | None = None) -> Code:
         with self._call():
             return Code()
+
+    async def lying(self, workdir: str, plan: CheckpointPlan | None, asked: str | None) -> Lying:
+        with self._call():
+            if asked is None:
+                return Lying(found=tuple(self.checkpoints))
+            there = next((one for one in self.checkpoints if one.path == asked), None)
+            found = AskedCheckpoint(
+                path=asked, exists=there is not None, whole=there is not None, step=there.step if there else None
+            )
+            return Lying(found=tuple(self.checkpoints), asked=found)
 
     async def observe(self, args: ObserveArgs) -> Observation:
         with self._call():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from supervisor.control.secret import Secrets
 from supervisor.control.watch import Surroundings, Watch
+from supervisor.model.begin import Begin
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import Gpu
 from supervisor.model.reading import parse_spec
@@ -25,6 +26,8 @@ from tests.integration.control.test_interleavings import SPEC, MortalStore, Worl
 
 __all__ = ["world"]
 GPUS = tuple(Gpu(uuid=f"GPU-{index}", index=index, name="H200", total_bytes=None) for index in range(3))
+ANYWAY = Begin(anyway=True)
+"""Every run here begins at the same bad point."""
 Wish = tuple[list[int], bool]
 wishes = st.lists(st.tuples(st.lists(st.integers(0, 2), unique=True), st.booleans()), min_size=2, max_size=3)
 kills = st.lists(st.tuples(st.integers(0, 15), st.booleans(), st.booleans()), max_size=3)
@@ -61,7 +64,7 @@ class Machine:
 
     async def submit(self, name: str, **keys: Any) -> Run:
         data = {**SPEC, "name": name, "env": {"SIZE": "200"}, **keys}
-        record = await self.store.create_run(parse_spec(data), data, by="test", now=self.clock())
+        record = await self.store.create_run(parse_spec(data), data, by="test", now=self.clock(), begin=ANYWAY)
         self.boxes[record.run.id] = Box(self.clock, gpus=GPUS, name=name)
         return record.run
 

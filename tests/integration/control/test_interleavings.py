@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from supervisor.control.secret import Secrets
 from supervisor.control.watch import Surroundings, Watch
+from supervisor.model.begin import Begin
 from supervisor.model.errors import Conflict
 from supervisor.model.event import Event, EventType
 from supervisor.model.reading import parse_spec
@@ -33,6 +34,8 @@ SPEC: dict[str, Any] = {
     "watch": {"interval_s": 0.2},
     "budget": {"backoff_s": [0]},
 }
+ANYWAY = Begin(anyway=True)
+"""Every life begins at the same bad point; whoever lived before has proved it."""
 CALLS: tuple[Call | str, ...] = ("stop", "start", "restart", "hold", "release", "ctrl_c")
 kills = st.lists(st.tuples(st.integers(0, 12), st.booleans(), st.booleans()), max_size=4)
 people = st.lists(st.tuples(st.integers(1, 10), st.sampled_from(CALLS)), max_size=4)
@@ -102,7 +105,7 @@ async def _lived(
     node = ModelNode(clock)
     store = MortalStore(real)
     data = {**SPEC, "name": name}
-    record = await real.create_run(parse_spec(data), data, by="test", now=clock())
+    record = await real.create_run(parse_spec(data), data, by="test", now=clock(), begin=ANYWAY)
     run_id = record.run.id
     stopped = False
     lives = list(kills)
@@ -201,7 +204,7 @@ def test_the_next_daemon_takes_the_attempt_over_and_reads_what_another_version_l
         clock = Clock()
         node = ModelNode(clock)
         data = {**SPEC, "name": "taken-over", "env": {"SIZE": "10"}}
-        record = await world.store.create_run(parse_spec(data), data, by="test", now=clock())
+        record = await world.store.create_run(parse_spec(data), data, by="test", now=clock(), begin=ANYWAY)
         mortal = MortalStore(world.store)
         await _daemons(mortal, node, clock, record.run.id, [], turns=5)
         record = await world.store.load_run(record.run.id)
@@ -229,7 +232,7 @@ def test_out_of_memory_is_corrected_without_anybody(world: World) -> None:
     async def story() -> Run:
         clock = Clock()
         node = ModelNode(clock)
-        record = await world.store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock())
+        record = await world.store.create_run(parse_spec(SPEC), SPEC, by="test", now=clock(), begin=ANYWAY)
         await _daemons(MortalStore(world.store), node, clock, record.run.id, [], turns=200)
         return (await world.store.load_run(record.run.id)).run
 
