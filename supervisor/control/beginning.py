@@ -26,9 +26,9 @@ async def look(link: Link, spec: Spec, begin: Begin) -> Lying:
 async def first(link: Link, record: RunRecord, plan: Restart) -> tuple[Restart, Lying | None]:
     """The plan of the launch that comes, and what lies there before it; InvalidInput where it must not begin so.
 
-    Only a first launch is looked at: what comes later has its own checkpoints.
+    Only a first launch is looked at: what comes later has its own checkpoints, and what is adopted has begun already.
     """
-    if record.run.attempts:
+    if record.run.attempts or (record.request is not None and record.request.adopts is not None):
         return plan, None
     lying = await look(link, record.spec, record.begin)
     if error := objection(record.spec, record.begin, lying):

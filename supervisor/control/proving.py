@@ -53,7 +53,7 @@ async def vetted(
     for _ in range(MAX_TURNS):
         if not isinstance(decision, Restart):
             return decision
-        if record.request is not None and record.request.anyway:
+        if record.request is not None and (record.request.anyway or record.request.adopts is not None):
             return decision
         proof = await known_bad(store, link, record.spec, decision.overrides, file_text)
         if proof is None:
