@@ -21,6 +21,7 @@ from supervisor.cli import (
     ledger,
     looking,
     nodes,
+    recordings,
     secret,
     serving,
 )
@@ -40,7 +41,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (serving, launching, adopting, looking, insight, following, asking, editing, holding, demo, diagnosing):
+for part in (
+    serving,
+    launching,
+    adopting,
+    looking,
+    insight,
+    following,
+    asking,
+    editing,
+    holding,
+    demo,
+    diagnosing,
+    recordings,
+):
     part.add_to(app)
 app.add_typer(nodes.app, name="node")
 app.add_typer(ledger.app, name="ledger")

@@ -16,6 +16,7 @@ SERIES: dict[str, str] = {
     "loss": "the loss of the last completed step",
     "tokens_per_s": "the trainer's own throughput",
     "step": "the last completed step",
+    "log_end_bytes": "how far the attempt's log was read",
 }
 """Every curve's name and what it shows; docs/api.md lists them."""
 
@@ -39,6 +40,7 @@ def points(observation: Observation, progress: Progress, now: datetime) -> tuple
         "loss": progress.loss,
         "tokens_per_s": progress.tokens_per_s,
         "step": progress.step,
+        "log_end_bytes": observation.log.next_offset,
     }
     found += [_single(name, value, now) for name, value in singles.items() if value is not None]
     return tuple(found)

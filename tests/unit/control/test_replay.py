@@ -1,0 +1,93 @@
+"""A recording written and read back, and replayed to what Vigil said of the real run."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from supervisor.control.exported import Log
+from supervisor.control.recording import Entry, observation_data, observation_of, read_recording, write_recording
+from supervisor.control.replay import Said, replay, told
+from supervisor.model.errors import InvalidInput
+from supervisor.model.observation import ExitRecord, Observation, Processes, Slice
+
+RECORDED = Path(__file__).parent / "demo.recording.zst"
+"""`vigil export` of a real demo: it fails, is corrected, resumes and finishes."""
+T = 1_750_000_000.0
+
+
+def settled(said: list[Said]) -> list[tuple[int, str, str, bool]]:
+    """Without a verdict that only waited for the end of the stream: when the exit was seen before it is not stored."""
+    keys = [one.key for one in said]
+    return [
+        key
+        for key, following in zip(keys, [*keys[1:], None], strict=True)
+        if following != (key[0], "verdict", key[2], True) or key[3]
+    ]
+
+
+def test_a_recorded_demo_is_replayed_to_what_was_said_of_it() -> None:
+    entries = list(read_recording(RECORDED))
+    replayed = list(replay(entries))
+    assert settled(replayed) == settled(list(told(entries)))
+    assert {said.name for said in replayed if said.kind == "decision"} >= {"restart", "finish"}
+    assert [said.name for said in replayed if said.kind == "verdict" and said.final][-1] == "finished"
+
+
+def test_replaying_twice_says_the_same() -> None:
+    entries = list(read_recording(RECORDED))
+    assert list(replay(entries)) == list(replay(entries))
+
+
+def test_an_observation_comes_back_whole() -> None:
+    seen = Observation(
+        at_unix_s=T,
+        started=True,
+        log=Slice(offset=3, data=b"\x00\xffstep 1\r\n", end=12, closed=True),
+        exit=ExitRecord(code=1, signal=None, at_unix_s=T),
+        processes=Processes(alive=0, wrapper_alive=False),
+    )
+    assert observation_of(json.loads(json.dumps(observation_data(2, seen)))) == (2, seen)
+
+
+def test_a_plain_file_is_read_like_a_compressed_one(tmp_path: Path) -> None:
+    entries = [Entry(T, "spec", {"spec": {"name": "a", "node": "local", "command": "x"}})]
+    compressed = io.BytesIO()
+    write_recording(entries, compressed)
+    plain = json.dumps({"t": T, "kind": "spec", "data": entries[0].data}).encode() + b"\n"
+    for name, data in (("a.zst", compressed.getvalue()), ("a.jsonl", plain)):
+        (tmp_path / name).write_bytes(data)
+        assert list(read_recording(tmp_path / name)) == entries
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no json", '{"t": 1}', '{"t": 1, "kind": "song", "data": {}}', '{"t": 1, "kind": "event", "data": 3}', "[]"],
+)
+def test_a_line_that_is_no_entry_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text + "\n", "utf-8")
+    with pytest.raises(InvalidInput, match="line 1"):
+        list(read_recording(path))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [Entry(T, "observation", {})],
+        [Entry(T, "spec", {})],
+        [Entry(T, "spec", {"spec": {"name": "a", "node": "local", "command": "x"}}), Entry(T, "observation", {})],
+    ],
+)
+def test_a_recording_that_does_not_hold_together_is_an_error(entries: list[Entry]) -> None:
+    with pytest.raises(InvalidInput):
+        list(replay(entries))
+
+
+def test_a_log_with_a_hole_is_cut_by_its_own_offsets() -> None:
+    log = Log(b"abcdXYZ", gaps=((4, 10),))
+    assert log.end == 17
+    assert (log.slice(0, 4).data, log.slice(0, 4).offset) == (b"abcd", 0)
+    after = log.slice(4, 17)
+    assert (after.offset, after.data) == (14, b"XYZ")
