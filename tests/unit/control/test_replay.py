@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.control.exported import Log
 from supervisor.control.recording import Entry, observation_data, observation_of, read_recording, write_recording
-from supervisor.control.replay import Said, replay, told
+from supervisor.control.replay import replay, told
 from supervisor.model.errors import InvalidInput
 from supervisor.model.observation import ExitRecord, Observation, Processes, Slice
 
@@ -17,22 +17,21 @@ RECORDED = Path(__file__).parent / "demo.recording.zst"
 T = 1_750_000_000.0
 
 
-def settled(said: list[Said]) -> list[tuple[int, str, str, bool]]:
-    """Without a verdict that only waited for the end of the stream: when the exit was seen before it is not stored."""
-    keys = [one.key for one in said]
-    return [
-        key
-        for key, following in zip(keys, [*keys[1:], None], strict=True)
-        if following != (key[0], "verdict", key[2], True) or key[3]
-    ]
-
-
 def test_a_recorded_demo_is_replayed_to_what_was_said_of_it() -> None:
     entries = list(read_recording(RECORDED))
-    replayed = list(replay(entries))
-    assert settled(replayed) == settled(list(told(entries)))
-    assert {said.name for said in replayed if said.kind == "decision"} >= {"restart", "finish"}
-    assert [said.name for said in replayed if said.kind == "verdict" and said.final][-1] == "finished"
+    replayed = [said.key for said in replay(entries)]
+    stored = [said.key for said in told(entries)]
+    assert [key for key in replayed if is_settled(key)] == [key for key in stored if is_settled(key)]
+    assert {name for _, kind, name, _ in replayed if kind == "decision"} == {"restart", "finish"}
+    # The metrics file's phases are not stored, nor when an exit was seen before the end of its stream: so a verdict on
+    # the way may be missing, but none may come in.
+    following = iter(stored)
+    assert all(key in following for key in replayed)
+
+
+def is_settled(key: tuple[int, str, str, bool]) -> bool:
+    """A decision, or a verdict that is final."""
+    return key[1] == "decision" or key[3]
 
 
 def test_replaying_twice_says_the_same() -> None:
