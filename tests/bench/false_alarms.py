@@ -25,7 +25,19 @@ SPEC = Spec(name="sim", node="local", command="python train.py")
 TOTAL_BYTES = 80 << 30
 RUN_HOURS = 10.0
 FAULT_AFTER_S = 5400.0
-FAULTS = ("hang_collective", "hang_dataloader", "loss_nan", "throughput_drop", "memory_leak")
+FAULTS = (
+    "hang_collective",
+    "hang_dataloader",
+    "hang_io",
+    "gpu_lost",
+    "loss_nan",
+    "throughput_drop",
+    "memory_leak",
+    "memory_churn",
+)
+STOPS = {"hang_collective": "spin", "hang_dataloader": "idle", "hang_io": "stuck", "gpu_lost": "idle"}
+"""Faults that end all progress, and what the sensors show then."""
+XID_79 = "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
 @dataclass
@@ -39,7 +51,7 @@ class Run:
     """Seconds since the start."""
     text: list[str] = field(default_factory=list)
     busy: str = "work"
-    """What the sensors show: work, idle, processor, disk, spin."""
+    """What the sensors show: work, idle, processor, disk, spin, stuck."""
 
     def story(self) -> Iterator[float]:
         """Yields after each stretch of time; `text` and `busy` tell what it shows."""
@@ -63,8 +75,8 @@ class Run:
             ramp = 3.0 if self.step < 50 else 1.0
             seconds = base * ramp * chance.lognormvariate(0, 0.4) * (8.0 if failing == "throughput_drop" else 1.0)
             yield from self._wait(seconds, "work")
-            if failing in ("hang_collective", "hang_dataloader"):
-                yield from self._wait(1e9, "spin" if failing == "hang_collective" else "idle")
+            if failing in STOPS:
+                yield from self._wait(1e9, STOPS[failing])
             if self.step % every == 0:
                 loss = "nan" if failing == "loss_nan" else f"{9 / (1 + self.step**0.3) * chance.uniform(0.9, 1.1):.4f}"
                 memory = f" mem {40 + self.at / 3600 * 2:.2f} GiB" if failing == "memory_leak" else ""
@@ -117,13 +129,17 @@ def _seen(run: Run, at: float, jump: float, offset: int, data: bytes) -> Observa
         "processor": (0.0, 90.0, 12, 60.0, 0.0),
         "disk": (0.0, 90.0, 1, 5.0, 4e8),
         "spin": (100.0, 130.0, 1, 6.0, 0.0),
+        "stuck": (0.0, 90.0, 0, 0.3, 0.0),
     }[run.busy]
     used = 60 << 30
+    failing = run.fault if at > FAULT_AFTER_S else None
+    low = used * (0.2 if failing == "memory_churn" else 0.97)
+    stuck = 6 if run.busy == "stuck" else 0
     device = Device(
         uuid="GPU-1",
         index=0,
         total_bytes=TOTAL_BYTES,
-        used_bytes=Window(last=used, min=used * 0.97, max=used),
+        used_bytes=Window(last=used, min=low, max=used),
         own_bytes=used,
         util_percent=Window(last=util),
         power_w=Window(last=power),
@@ -136,9 +152,10 @@ def _seen(run: Run, at: float, jump: float, offset: int, data: bytes) -> Observa
         started=True,
         log=Slice(offset=offset, data=data, end=offset + len(data)),
         session="alive",
-        processes=Processes(alive=20, wrapper_alive=True, states={"R": running, "S": 20}),
+        processes=Processes(alive=20, wrapper_alive=True, states={"R": running, "S": 20, "D": stuck}),
         devices=(device,),
         host=Host(cpu_percent=cpu, disk_read_bps=disk, disk_write_bps=0.0),
+        kernel=(XID_79,) if failing == "gpu_lost" else (),
     )
 
 
@@ -199,7 +216,7 @@ def measure(hours: float = 200.0) -> list[dict[str, object]]:
     ]
     runs = 10
     for fault in FAULTS:
-        found = delays(fault, runs)
+        found = sorted(delays(fault, runs))
         rows.append(
             {
                 "name": f"{fault} found, median delay",
@@ -209,6 +226,7 @@ def measure(hours: float = 200.0) -> list[dict[str, object]]:
                 "better": "lower",
                 "at": at,
                 "found": f"{len(found)} of {runs}",
+                "delays_s": [round(one) for one in found],
             }
         )
     return rows

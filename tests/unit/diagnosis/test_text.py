@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,3 +68,51 @@ def test_prefixes_of_ranks_actors_and_hosts_are_split_off() -> None:
     assert split_prefix("192.168.1.51: step=10") == ("192.168.1.51", "step=10")
     assert split_prefix("│ RuntimeError: x            │") == (None, "RuntimeError: x")
     assert split_prefix("step 3 loss 2.0") == (None, "step 3 loss 2.0")
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "2026-11-30T01:02:03.123456Z ",
+        "2026-11-30T01:02:03.123456Z stdout F ",
+        "[2026-11-30 01:02:03] ",
+        "2026-11-30 01:02:03,123 - INFO - __main__ - ",
+        "[INFO|trainer.py:2128] 2026-11-30 01:02:03,123 >> ",
+        "I1130 01:02:03.123000 4411 train.py:88] ",
+        "Nov 30 01:02:03 gpubox python[4411]: ",
+        "01:02:03 ",
+        "node-12: ",
+        "gpu07.cluster.local: ",
+        "trainer-0  | ",
+        "[1,3]<stdout>:",
+        "[pod/train-abc/main] ",
+        "13: [rank13]: ",
+        "2026-11-30 01:02:03 (RayTrainWorker pid=991) ",
+    ],
+)
+@pytest.mark.parametrize("text", ["RuntimeError: x", "step 3 loss 2.0", "Killed"])
+def test_what_others_put_before_a_line_is_split_off(prefix: str, text: str) -> None:
+    assert split_prefix(prefix + text)[1] == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model-00004-of-00008.safetensors:  31%|███       | 1.2G/4.0G [00:10<00:20, 140MB/s]",
+        "/opt/venv/bin/python3: No module named trainer",
+        "python3: can't open file '/x': [Errno 2]",
+        "epoch3: loss 2.0",
+        "12:34 minutes",
+        "RuntimeError: x",
+        "libcudart.so.12: cannot open shared object file",
+        "E0731 08:01:22.211000 4117 api.py:869] failed (exitcode: -11) local_rank: 3",
+        "[W808 10:11:04.118 ProcessGroupNCCL.cpp:4115] using GPU 0",
+    ],
+)
+def test_a_line_that_only_looks_prefixed_stays_whole(text: str) -> None:
+    assert split_prefix(text) == (None, text)
+
+
+def test_an_indent_behind_a_prefix_stays() -> None:
+    assert split_prefix('[rank3]:   File "a.py", line 3, in f') == ("rank 3", '  File "a.py", line 3, in f')
+    assert split_prefix('node-12:   File "a.py", line 3, in f') == ("node-12", '  File "a.py", line 3, in f')
