@@ -20,7 +20,7 @@ from supervisor.control.written import (
     with_facts,
 )
 from supervisor.diagnosis.examine import AttemptContext, Examination, examine
-from supervisor.model.code import Code
+from supervisor.model.code import UNSEEN
 from supervisor.model.decision import Decision, StopAttempt
 from supervisor.model.event import EventType
 from supervisor.model.noun import from_unix
@@ -165,7 +165,7 @@ def _verdict(examination: Examination, facts: Facts) -> Verdict:
 
 def _attempt(attempt: Attempt, examination: Examination, seen: Observation, verdict: Verdict, now: datetime) -> Attempt:
     changes: dict[str, Any] = {"first_step": examination.first_step, "last_step": examination.last_step}
-    if seen.code is not None and attempt.code == Code():
+    if seen.code is not None and attempt.code == UNSEEN:
         changes["code"] = seen.code
     if seen.versions:
         changes["versions"] = {**attempt.versions, **seen.versions}

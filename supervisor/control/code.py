@@ -4,7 +4,7 @@ import asyncio
 
 import structlog
 
-from supervisor.model.code import Code
+from supervisor.model.code import UNSEEN, Code
 from supervisor.model.errors import CallRefused, Conflict, NodeUnreachable, NotFound, StoreBusy
 from supervisor.node.link import Link
 from supervisor.probe.wire import MAX_SLICE_BYTES
@@ -38,7 +38,7 @@ class Texts:
     def look(self, run_id: str, last: AttemptRecord) -> None:
         """To be called at every check: begins to fetch what is not there yet; never waits."""
         attempt, place = last.attempt, last.facts.get("folder")
-        if attempt.code == Code() or attempt.no in self._done or (self._task and not self._task.done()):
+        if attempt.code == UNSEEN or attempt.no in self._done or (self._task and not self._task.done()):
             return
         if attempt.code.dirty is None or not place:
             self._done.add(attempt.no)

@@ -28,7 +28,7 @@ from supervisor.control import (
 from supervisor.control.check import adopted, checked
 from supervisor.control.secret import Secrets
 from supervisor.control.written import Written, facts_of, last_of, stored
-from supervisor.model.code import Code
+from supervisor.model.code import UNSEEN
 from supervisor.model.decision import Restart, Wait
 from supervisor.model.errors import (
     CallRefused,
@@ -307,7 +307,7 @@ class Watch:
             wake="end",
             alarms=[],
             screen=False,
-            about=not facts_of(last).versions_settled or last.attempt.code == Code(),
+            about=not facts_of(last).versions_settled or last.attempt.code == UNSEEN,
             limit_bytes=MAX_SLICE_BYTES,
         )
 

@@ -70,8 +70,11 @@ def with_attempt(record: RunRecord, changed: AttemptRecord) -> RunRecord:
 
 
 def facts_of(attempt: AttemptRecord) -> Facts:
-    """What the watch remembers of it."""
-    return Facts.model_validate(attempt.facts)
+    """What the watch remembers of it. A check asks a dozen times, over all attempts: each row is read once."""
+    known: Facts | None = attempt.read.get("facts")
+    if known is None:
+        known = attempt.read["facts"] = Facts.model_validate(attempt.facts)
+    return known
 
 
 def with_facts(attempt: AttemptRecord, facts: Facts) -> AttemptRecord:

@@ -37,6 +37,10 @@ class Code(Noun):
     """What could not be seen, and why."""
 
 
+UNSEEN = Code()
+"""Nothing was told of it so far: what was looked at and could not be seen says `why`."""
+
+
 class CodeChange(Noun):
     """How the code of one attempt differs from another's."""
 

@@ -79,6 +79,8 @@ class AttemptRecord:
     facts: dict[str, Any] = field(default_factory=dict)
     """What else must survive: the launch's reply, for one. JSON."""
     ended: bool = False
+    read: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What a reader made of `facts`, kept as long as this very row; never stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

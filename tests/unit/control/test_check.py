@@ -1,5 +1,6 @@
 """One check, folded: what it writes, and what it leaves alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -101,3 +102,12 @@ def test_the_same_verdict_looked_at_again_is_no_event() -> None:
     )
     done = checked(first, first.records[1], again, NOW + timedelta(seconds=1))
     assert done.written.events == ()
+
+
+def test_what_is_remembered_is_read_once_for_each_row() -> None:
+    row = record().records[1]
+    assert facts_of(row) is facts_of(row)
+    changed = with_facts(row, facts_of(row).model_copy(update={"phase": "saving"}))
+    assert facts_of(changed).phase == "saving"
+    assert facts_of(row).phase == ""
+    assert replace(row, log_cursor=9).read == {}
