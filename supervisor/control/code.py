@@ -1,9 +1,11 @@
 """The code of a run's attempts: what an automatic restart would run, and the text of what was not committed."""
 
 import asyncio
+from datetime import datetime
 
 import structlog
 
+from supervisor.control.written import facts_of
 from supervisor.model.code import UNSEEN, Code
 from supervisor.model.errors import CallRefused, Conflict, NodeUnreachable, NotFound, StoreBusy
 from supervisor.node.link import Link
@@ -15,6 +17,9 @@ _log = structlog.get_logger(__name__)
 TEXT_FILE = "code.diff"
 """In the attempt's folder on the node, masked and cut there."""
 MAX_TEXT_BYTES = 256 * 1024
+WRITTEN_WITHIN_S = 60.0
+"""After an attempt's start its text is there within seconds; what is not there by then (all of it was binary, or a
+person started the attempt) is asked for no more."""
 
 
 async def code_now(link: Link, record: RunRecord) -> Code | None:
@@ -35,28 +40,30 @@ class Texts:
         self._done: set[int] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def look(self, run_id: str, last: AttemptRecord) -> None:
+    def look(self, run_id: str, last: AttemptRecord, now: datetime) -> None:
         """To be called at every check: begins to fetch what is not there yet; never waits."""
-        attempt, place = last.attempt, last.facts.get("folder")
+        attempt, place = last.attempt, facts_of(last).folder
         if attempt.code == UNSEEN or attempt.no in self._done or (self._task and not self._task.done()):
             return
         if attempt.code.dirty is None or not place:
             self._done.add(attempt.no)
             return
-        self._task = asyncio.create_task(self._fetch(run_id, attempt.no, place), name=f"code of {run_id}")
+        late = attempt.started_at is not None and (now - attempt.started_at).total_seconds() > WRITTEN_WITHIN_S
+        self._task = asyncio.create_task(self._fetch(run_id, attempt.no, place, late=late), name=f"code of {run_id}")
 
     def close(self) -> None:
         """Lets go of what is being fetched: the next watch begins anew."""
         if self._task:
             self._task.cancel()
 
-    async def _fetch(self, run_id: str, attempt_no: int, place: str) -> None:
+    async def _fetch(self, run_id: str, attempt_no: int, place: str, *, late: bool) -> None:
         try:
             if await self._store.code_text(run_id, attempt_no) is None:
                 text = await text_of(self._link, place)
-                if text is None:
-                    return  # it is being written, or out of sight: the next check asks again
-                await self._store.keep_code_text(run_id, attempt_no, text)
+                if text is None or not (text or late):
+                    return  # out of sight, or being written: the next check asks again
+                if text:
+                    await self._store.keep_code_text(run_id, attempt_no, text)
         except (StoreBusy, Conflict) as error:
             _log.info("code.text_not_kept", run=run_id, attempt=attempt_no, error=str(error))
             return
@@ -64,7 +71,7 @@ class Texts:
 
 
 async def text_of(link: Link, attempt_folder: str) -> str | None:
-    """The text of an attempt's uncommitted difference; None where there is none, or it cannot be read now."""
+    """The text of an attempt's uncommitted difference; empty where there is none, None where it cannot be read now."""
     data = b""
     try:
         while len(data) < MAX_TEXT_BYTES:
@@ -73,7 +80,7 @@ async def text_of(link: Link, attempt_folder: str) -> str | None:
             if not piece.data or len(data) >= (piece.end or 0):
                 break
     except NotFound:
-        return None
+        return ""
     except (NodeUnreachable, CallRefused) as error:
         _log.info("code.text_not_read", folder=attempt_folder, error=str(error))
         return None

@@ -291,7 +291,7 @@ class Watch:
             # Deciding what comes next may read a configuration many times; other runs are watched meanwhile.
             done = await asyncio.to_thread(checked, record, last, seen, self._around.now(), self._around.signatures)
         self._behind = done.behind
-        self._texts.look(self.run_id, last)
+        self._texts.look(self.run_id, last, self._around.now())
         delay_s = await self._apply(adopted(done.written, self._around.now()) if self._takes_over else done.written)
         self._takes_over = False
         return delay_s

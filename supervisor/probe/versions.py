@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from supervisor.probe import folder, preamble, processes
@@ -20,7 +20,7 @@ from supervisor.probe import folder, preamble, processes
 FILE = "versions.json"
 """In the attempt's folder."""
 LOOKS_S = (0.1, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5, 1, 1, 2, 3, 5, 5, 10, 10, 20, 20, 20, 20)
-"""Pauses between the looks at a new attempt: it may set up its environment for a while before it is what it is."""
+"""Pauses between the looks at a new attempt, two minutes in all: it may be a while before it is what it is."""
 SETTLED_S = 30.0
 """A Python that has run for so long without PyTorch will not load one."""
 ASK_S = 5.0
@@ -66,11 +66,18 @@ class Interpreter(NamedTuple):
 class Seeker:
     """Looks at a new attempt until it is known what it runs with; the result lies in the attempt's folder."""
 
-    def __init__(self, place: str, launch: dict[str, Any], living: Callable[[], list[processes.Stat]]) -> None:
+    def __init__(
+        self,
+        place: str,
+        launch: dict[str, Any],
+        living: Callable[[], list[processes.Stat]],
+        looks_s: Sequence[float] = LOOKS_S,
+    ) -> None:
         """`living` answers the attempt's processes without its wrapper."""
         self._place = place
         self._launch = launch
         self._living = living
+        self._looks_s = looks_s
         self._lock = threading.Lock()
         self._busy = False
 
@@ -80,27 +87,31 @@ class Seeker:
             if self._busy or (found(self._place) or {}).get("settled"):
                 return
             self._busy = True
-        threading.Thread(target=self._seek, daemon=True).start()
+        threading.Thread(target=self.seek, daemon=True).start()
 
-    def _seek(self) -> None:
+    def seek(self) -> None:
+        """Look until it is known, or until the last look; blocks."""
         try:
             began = time.monotonic()
-            for pause_s in LOOKS_S:
+            for pause_s in self._looks_s:
                 time.sleep(pause_s)
                 if os.path.exists(os.path.join(self._place, "exit.json")):
                     return
                 seen = self._look(time.monotonic() - began)
                 if seen is not None and seen != found(self._place):
-                    folder.replace_file(os.path.join(self._place, FILE), json.dumps(seen).encode())
+                    self._write(seen)
                 if seen is not None and seen["settled"]:
                     return
+            if not self._in_preamble():
+                # No Python of it was seen, or none that stayed: to look on would cost the node for as long as it runs.
+                self._write({"versions": (found(self._place) or {}).get("versions", {}), "settled": True})
         except OSError:
             return
         finally:
             self._busy = False
 
     def _look(self, age_s: float) -> dict[str, Any] | None:
-        if preamble.is_there(self._launch) and not preamble.is_over(self._place):
+        if self._in_preamble():
             return None  # conda is a Python program, too
         pythons = [one for stat in self._living() if stat.lives and (one := interpreter(stat.pid)) is not None]
         if not pythons:
@@ -109,6 +120,12 @@ class Seeker:
         versions = versions_of(chosen)
         settled = chosen.torch_from is not None or age_s >= SETTLED_S
         return {"versions": versions, "settled": settled}
+
+    def _in_preamble(self) -> bool:
+        return preamble.is_there(self._launch) and not preamble.is_over(self._place)
+
+    def _write(self, seen: dict[str, Any]) -> None:
+        folder.replace_file(os.path.join(self._place, FILE), json.dumps(seen).encode())
 
 
 def found(place: str) -> dict[str, Any] | None:

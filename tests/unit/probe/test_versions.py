@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from supervisor.probe import versions
+from supervisor.probe.processes import Stat
 from supervisor.probe.versions import Interpreter
 
 EXECUTABLE = str(Path(sys.executable).resolve())
@@ -67,3 +68,23 @@ def test_absence_is_told_only_where_one_could_look(tmp_path: Path) -> None:
     assert (found["torch"], found["transformers"], found["numpy"]) == (None, None, "1.26.4")
     gone = Interpreter("/nowhere/bin/python3.11", ["python"], {}, "/nowhere", None)
     assert versions.versions_of(gone) == {"python": "3.11"}
+
+
+def test_who_runs_no_python_is_looked_at_no_more_after_the_last_look(tmp_path: Path) -> None:
+    looks: list[int] = []
+
+    def living() -> list[Stat]:
+        looks.append(1)
+        return []
+
+    versions.Seeker(str(tmp_path), {}, living, looks_s=(0.0, 0.0)).seek()
+    assert versions.found(str(tmp_path)) == {"versions": {}, "settled": True}
+    assert len(looks) == 2
+
+
+def test_what_is_still_being_set_up_is_not_settled(tmp_path: Path) -> None:
+    versions.Seeker(str(tmp_path), {"setup": "make"}, list, looks_s=(0.0,)).seek()
+    assert versions.found(str(tmp_path)) is None
+    (tmp_path / "setup").touch()
+    versions.Seeker(str(tmp_path), {"setup": "make"}, list, looks_s=(0.0,)).seek()
+    assert versions.found(str(tmp_path)) == {"versions": {}, "settled": True}
