@@ -92,9 +92,11 @@ def changes(then: Code, now: Code) -> CodeChange:
 def changes_over(codes: Sequence[Code]) -> CodeChange:
     """What changed from the first of these to the last, by way of all between them: the codes of consecutive attempts.
 
-    For a comparison of two attempts of a run give it both and all that lie between.
+    For a comparison of two attempts of a run give it both and all that lie between. Where both ends know their commit,
+    one between them that does not is passed over.
     """
-    steps = [changes(then, now) for then, now in pairwise(codes)]
+    by_commit = bool(codes and codes[0].head and codes[-1].head)
+    steps = [changes(then, now) for then, now in pairwise(one for one in codes if one.head or not by_commit)]
     if not any(step.changed for step in steps):
         return CodeChange()
     first, last = codes[0].head, codes[-1].head

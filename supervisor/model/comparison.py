@@ -38,7 +38,8 @@ class Difference(Noun):
     """A setting that is not the same in all of the attempts."""
 
     key: str
-    """`config.PATH`, `env.NAME`, `args.--flag`, `command`, or `code`."""
+    """`config.PATH`, `env.NAME`, `args.--flag`, `command`, `versions.NAME`, or `code`: there each value says, by
+    content, what changed since the attempt before it in the comparison."""
     values: tuple[Any, ...]
     """One for each attempt; None: not set, or not seen."""
 

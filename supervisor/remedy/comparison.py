@@ -6,8 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
+from supervisor.model.code import Code, changes_over
 from supervisor.model.comparison import Compared, Comparison, Difference
 from supervisor.model.errors import Fault, InvalidInput, NotFound
 from supervisor.model.run import Attempt, Run
@@ -57,7 +59,7 @@ def compared(run: Run, curves: Mapping[int, Curves], *, resume: Resume | None, n
     return Comparison(
         run=run.name,
         attempts=tuple(_figures(one, curves[one.no], losses[one.no], step, now) for one in attempts),
-        changed=tuple(_changed(attempts, resume)),
+        changed=tuple(_changed(attempts, resume) + _changed_code(run, attempts)),
         step=step,
     )
 
@@ -160,6 +162,28 @@ def _changed(attempts: Sequence[Attempt], resume: Resume | None) -> list[Differe
     return found
 
 
+def _changed_code(run: Run, attempts: Sequence[Attempt]) -> list[Difference]:
+    """What changed in the code from each to the next, by content; empty where it is the same in all."""
+    values: list[str | None] = []
+    before: Attempt | None = None
+    for attempt in attempts:
+        here = _code(attempt.code)
+        if before is None or here is None:
+            values.append(here)
+        else:
+            first, last = sorted((before.no, attempt.no))
+            change = changes_over([one.code for one in run.attempts if first <= one.no <= last])
+            values.append(f"changed: {change.shown}" if change.changed else "unchanged")
+        before = attempt if here is not None else before
+    differs = any(value and value.startswith("changed") for value in values[1:])
+    return [Difference(key="code", values=tuple(values))] if differs else []
+
+
+def _code(code: Code) -> str | None:
+    dirty = " + uncommitted" if code.dirty else ""
+    return f"{code.head[:10]}{dirty}" if code.head else "no commit" if code.scripts else None
+
+
 def _settings(attempt: Attempt, resume: Resume | None, flags: Sequence[str]) -> dict[str, Any]:
     """What the attempt was launched with, flat. Where the checkpoint lies is no setting."""
     found: dict[str, Any] = flattened(attempt.config) if attempt.config else {}
@@ -173,12 +197,7 @@ def _settings(attempt: Attempt, resume: Resume | None, flags: Sequence[str]) -> 
     if isinstance(resume, ResumeByConfig):
         found.pop(f"config.{resume.config}", None)
     found["command"] = _command(attempt, resume, flags)
-    if attempt.code.head or attempt.code.dirty:
-        dirty = f" + {attempt.code.dirty[:8]}" if attempt.code.dirty else ""
-        found["code"] = f"{(attempt.code.head or 'no commit')[:12]}{dirty}"
-    versions = attempt.model_dump(mode="json").get("versions")
-    if isinstance(versions, dict):
-        found |= {f"versions.{name}": value for name, value in versions.items()}
+    found |= {f"versions.{name}": value for name, value in attempt.versions.items()}
     return found
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.model.code import DELETED, Code, changes, changes_over
+from supervisor.model.code import DELETED, UNSEEN, Code, changes, changes_over
 
 names = st.sampled_from(["a.py", "b.py", "c/d.py"])
 contents = st.sampled_from(["1", "2", DELETED])
@@ -77,6 +77,7 @@ def test_what_changed_over_several_attempts_is_everything_between():
     second = first.model_copy(update={"dirty": "1", "files": {"x.py": "1"}})
     third = second.model_copy(update={"dirty": "2", "files": {"x.py": "1", "y.py": "1"}})
     assert changes_over([first, second, third]).files == ("x.py", "y.py")
+    assert changes_over([first, UNSEEN, second]).files == changes(first, second).files
     assert not changes_over([first, first]).changed
     assert not changes_over([first]).changed
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.model.code import UNSEEN, Code
 from supervisor.model.errors import InvalidInput, NotFound
 from supervisor.model.run import Attempt, Run
 from supervisor.remedy.comparison import compared, numbers
@@ -68,6 +69,36 @@ def test_memory_is_the_fullest_devices() -> None:
     [one] = compared(run(attempt(1)), {1: {"t": [0, 1, 2], "series": rows}}, resume=None, now=NOW).attempts
     assert (one.gpu_peak_bytes, one.gpu_swing_bytes) == (9.0, 4.5)
     assert one.tokens_per_s is None
+
+
+TRIED = Code(head="a" * 40, tree="t1", dirty="d", files={"train.py": "2"})
+COMMITTED = Code(head="b" * 40, tree="t2", since="a" * 40, moved={"train.py": ("1", "2")})
+EDITED = COMMITTED.model_copy(update={"since": None, "moved": {}, "dirty": "e", "files": {"model.py": "9"}})
+
+
+@pytest.mark.parametrize(
+    ("codes", "asked", "shown"),
+    [
+        ([TRIED, COMMITTED], [1, 2], None),
+        ([TRIED, COMMITTED, EDITED], [1, 2, 3], ("aaaaaaaaaa + uncommitted", "unchanged", "changed: model.py")),
+        (
+            [TRIED, COMMITTED, EDITED],
+            [1, 3],
+            ("aaaaaaaaaa + uncommitted", "changed: model.py (aaaaaaaaaa -> bbbbbbbbbb)"),
+        ),
+        ([TRIED, UNSEEN, EDITED], [1, 2], None),
+        ([COMMITTED, UNSEEN, EDITED], [1, 2, 3], ("bbbbbbbbbb", None, "changed: model.py")),
+        ([COMMITTED, UNSEEN, EDITED], [1, 3], ("bbbbbbbbbb", "changed: model.py")),
+        ([UNSEEN, UNSEEN], [1, 2], None),
+    ],
+)
+def test_code_is_compared_by_content_by_way_of_all_between(
+    codes: list[Code], asked: list[int], shown: tuple[str, ...] | None
+) -> None:
+    attempts = [attempt(no, code=code) for no, code in enumerate(codes, 1)]
+    empty = {number: {"t": [], "series": []} for number in asked}
+    changed = compared(run(*attempts), empty, resume=None, now=NOW).changed
+    assert [one.values for one in changed if one.key == "code"] == ([shown] if shown else [])
 
 
 def test_only_what_differs_is_shown_and_no_checkpoint() -> None:
