@@ -1,16 +1,14 @@
 """`vigil adopt`: a session that a person started, watched."""
 
-import io
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
-from ruamel.yaml import YAML
 
 from supervisor.cli.output import Json, out, print_json, say
 from supervisor.client import Vigil
 from supervisor.model.adoption import SessionRef
-from supervisor.model.run import Adopted
+from supervisor.model.writing import write_mapping
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,7 +47,7 @@ def adopt(
     if json:
         print_json(adopted.model_dump(mode="json"))
         return
-    out().print(Text(draft_text(adopted)), end="", soft_wrap=True)
+    out().print(Text(write_mapping(adopted.spec)), end="", soft_wrap=True)
     for note in adopted.notes:
         say(f"look at {note}")
     for unknown in adopted.unknown:
@@ -60,18 +58,3 @@ def adopt(
         key = adopted.run.name
         say(f"{key} is watched, nothing more. Look: vigil show {key}. Forget it: vigil rm {key}")
         say(f"For the next attempt save the draft, change it, and say: vigil run -f SPEC --adopts {key}")
-
-
-def draft_text(adopted: Adopted) -> str:
-    """The draft as YAML."""
-    stream = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump(_plain(adopted.spec), stream)
-    return stream.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from supervisor.model.code import Code, changes_over
