@@ -1,17 +1,15 @@
-"""What holds for a run whose attempt a person started: it is watched, never stopped, and followed by an attempt of
-Vigil's own only once a spec was accepted. Pure."""
+"""A run whose attempt a person started: what may be asked of it, and its draft. Pure; what may be decided about it is
+remedy's."""
 
 import re
 from typing import Any
 
 from supervisor.control.written import last_of
 from supervisor.model.adoption import Adoptable
-from supervisor.model.decision import Alert, Decision, GiveUp, HoldRun, Restart, StopAttempt, Wait
 from supervisor.model.errors import Conflict, InvalidInput
 from supervisor.model.reading import parse_spec
-from supervisor.model.run import Attempt, Call
+from supervisor.model.run import Call
 from supervisor.model.spec import Spec
-from supervisor.model.verdict import Verdict
 from supervisor.remedy.presets import with_preset
 from supervisor.store.records import RunRecord
 
@@ -24,22 +22,6 @@ _OPTIONAL = ("preset", "checkpoint", "secrets", "gpus", "conda", "venv", "env")
 def is_beginning(record: RunRecord) -> bool:
     """A session is to be watched as its first attempt: nothing is launched."""
     return record.request is not None and record.request.adopts is not None
-
-
-def restrained(attempt: Attempt, decision: Decision, verdict: Verdict) -> Decision:
-    """`decision` about an attempt of Vigil's own; about an adopted one no stop, and no launch before acceptance."""
-    adopted = attempt.adopted
-    if adopted is None:
-        return decision
-    if isinstance(decision, StopAttempt):
-        return Alert(sentence=_adopted(verdict), shadowed=decision.sentence)
-    if not verdict.final:
-        return decision
-    if isinstance(decision, GiveUp):
-        return HoldRun(sentence=f"{decision.sentence} {_adopted(verdict)}")
-    if adopted.accepted is None and isinstance(decision, Restart | Wait | HoldRun):
-        return HoldRun(sentence=f"{_adopted(verdict)} Accept a spec, then start it: the next attempt is Vigil's own.")
-    return decision
 
 
 def refuse(record: RunRecord, call: Call) -> None:
@@ -90,8 +72,3 @@ def run_name(session: str) -> str:
     """A run's name from a session's."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", session).strip("-._")[:60]
     return name if len(name) > 1 or name.isalpha() else f"session-{name or 'adopted'}"
-
-
-def _adopted(verdict: Verdict) -> str:
-    what = f"{verdict.cause}." if not verdict.sentence else verdict.sentence
-    return f"Adopted, watch only: {what}"

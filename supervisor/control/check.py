@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from supervisor.control import adoption, link_events
+from supervisor.control import link_events
 from supervisor.control.beginning import own
 from supervisor.control.context import remedy_context, seen_run
 from supervisor.control.facts import Facts, StopCause
@@ -79,7 +79,6 @@ def checked(
     looked = replace(looked, run=looked.run.model_copy(update={"progress": examination.progress, "verdict": verdict}))
     ledger = ledger_of(looked.run.attempts, resume=record.spec.resume)
     decision = decide(seen_run(looked), record.spec, remedy_context(looked), verdict, ledger, now)
-    decision = adoption.restrained(attempt, decision, verdict)
     facts = _decided(facts, decision, verdict)
     run = looked.run
     run = run.model_copy(update={"verdict": verdict.model_copy(update={"next": decision.sentence or None})})

@@ -12,6 +12,7 @@ from supervisor.model.decision import Alert, Decision, Finish, GiveUp, HoldRun, 
 from supervisor.model.run import ENDED, Run, RunState, turns_written
 from supervisor.model.spec import Spec
 from supervisor.model.verdict import Verdict
+from supervisor.remedy import adopted
 from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.correction import NUMERICS
 from supervisor.remedy.ledger import Ledger
@@ -30,9 +31,14 @@ def decide(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledge
     stopped only for a failed resume, or where the policy says `restart` for a state that is proved; and where a
     person wants the run stopped: then `StopAttempt(then="stopped")` also stands for an attempt that has ended.
     An attempt that Vigil itself stopped for a state (a hang, a NaN) has that state as the cause of its final verdict.
+    What a person started is never stopped, and followed only once a spec was accepted.
     """
     if not run.attempts or run.state in ENDED:
         return Wait(sentence=_rest(run))
+    return adopted.restrained(run.attempts[-1], _decided(run, spec, context, verdict, ledger, now), verdict)
+
+
+def _decided(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledger: Ledger, now: datetime) -> Decision:
     if verdict.final and verdict.cause == "finished":
         return Finish(sentence=verdict.sentence or "The work is complete.")
     if run.desired == "stopped":

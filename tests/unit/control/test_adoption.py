@@ -16,6 +16,7 @@ from supervisor.model.errors import Conflict
 from supervisor.model.observation import ExitRecord
 from supervisor.model.run import Call, RunState
 from supervisor.model.verdict import Verdict
+from supervisor.remedy.adopted import restrained
 from supervisor.store.records import Request, RunRecord
 from tests.unit.control.test_check import NOW, record, seen
 
@@ -58,12 +59,12 @@ def test_no_decision_stops_it_and_none_follows_before_acceptance(
 ) -> None:
     attempt = adopted(accepted).run.attempts[0]
     verdict = VERDICT.model_copy(update={"final": final})
-    found = adoption.restrained(attempt, decision, verdict)
+    found = restrained(attempt, decision, verdict)
     assert not isinstance(found, StopAttempt)
     assert not isinstance(found, GiveUp) or not final
     if isinstance(found, Restart):
         assert accepted is ACCEPTED or not final
-    assert adoption.restrained(record().run.attempts[0], decision, verdict) is decision
+    assert restrained(record().run.attempts[0], decision, verdict) is decision
 
 
 def test_when_it_fails_it_is_held_with_what_was_seen() -> None:
