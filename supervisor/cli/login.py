@@ -12,10 +12,13 @@ from supervisor.node.reach import ssh_words
 
 _READ = (
     'IFS= read -r key || exit 65; case $key in "ssh-ed25519 "*) ;; *) exit 65 ;; esac; '
-    "blob=${key#* }; blob=${blob%% *}; "
+    # Too short a word would stand in other people's lines too.
+    "blob=${key#* }; blob=${blob%% *}; [ ${#blob} -ge 60 ] || exit 65; "
+    # A comment in another encoding, or a NUL, makes grep take the file for a binary one: it would leave lines out.
+    'lines() { LC_ALL=C grep -a "$@"; }; '
 )
 _PLACE = "d=$HOME/.ssh; f=$d/authorized_keys; umask 077; "
-_THERE = 'grep -v "^[[:space:]]*#" "$f" 2>/dev/null | grep -qF -- "$blob"'
+_THERE = 'lines -v "^[[:space:]]*#" "$f" 2>/dev/null | lines -qF -- "$blob"'
 _ADD = (
     f"{_READ}{_PLACE}if {_THERE}; then echo present; exit 0; fi; "
     'mkdir -p "$d" && chmod go-w "$d" || exit 66; '
@@ -27,8 +30,10 @@ _ADD = (
 _REMOVE = (
     f"{_READ}{_PLACE}if ! {_THERE}; then echo absent; exit 0; fi; "
     # Written back into the same file: its owner, its mode and links to it stay.
-    't=$f.vigil.$$; grep -vF -- "$blob" "$f" > "$t"; [ $? -le 1 ] && cat "$t" > "$f"; s=$?; rm -f "$t"; '
-    "[ $s = 0 ] && echo removed"
+    't=$f.vigil.$$; lines -vF -- "$blob" "$f" > "$t"; [ $? -le 1 ] || { rm -f "$t"; exit 66; }; '
+    # Should the disk fail now, all that is left of the file is the copy.
+    'cat "$t" > "$f" || { echo "vigil: $f could not be written; its lines are in $t" >&2; exit 66; }; '
+    'rm -f "$t"; echo removed'
 )
 
 

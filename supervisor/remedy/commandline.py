@@ -15,6 +15,9 @@ from supervisor.remedy.shellwords import Word, words
 Command = str | tuple[str, ...]
 _PATH_SIGNS = "./{"
 """A word that holds one of them, after a flag's value, is rather the program's script than a second value."""
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh|(?:.*/)?fish")
+_LINE_OPTION = re.compile(r"-[a-z]*c")
+_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +64,23 @@ def with_resume(command: Command, recipe: str, checkpoint: str | None) -> Comman
     """`command` with the arguments of `recipe` (`--resume {checkpoint}`), or without them when there is no checkpoint.
 
     They go where `{resume}` stands; else to the end of an argv, or of the one simple command that is meant.
-    InvalidInput where that cannot be told.
+    InvalidInput where that cannot be told, and where the program would not be given them.
     """
     arguments: list[str] = []
     if checkpoint is not None:
         arguments = [word.replace("{checkpoint}", checkpoint) for word in shlex.split(recipe)]
     if not isinstance(command, str):
-        if RESUME_PLACE not in command:
-            return (*command, *arguments)
-        at = command.index(RESUME_PLACE)
-        return (*command[:at], *arguments, *command[at + 1 :])
+        if RESUME_PLACE in command:
+            at = command.index(RESUME_PLACE)
+            return (*command[:at], *arguments, *command[at + 1 :])
+        if any(RESUME_PLACE in word for word in command):
+            return tuple(word.replace(RESUME_PLACE, shlex.join(arguments), 1) for word in command)
+        if arguments:
+            _must_be_passed_on(command)
+        return (*command, *arguments)
     text = shlex.join(arguments)
     if RESUME_PLACE in command:
+        _must_fit(command, arguments)
         return command.replace(RESUME_PLACE, text, 1)
     if not arguments:
         return command
@@ -210,19 +218,44 @@ def _without(command: Command, flag: str, found: Flag) -> Command:
 
 def _program_end(line: str) -> int:
     """Where the arguments of the one program end that the line is about."""
-    refusal = InvalidInput(
-        "The command is several commands; it cannot be told which one the resume arguments are for.",
-        remedy=f"Write {RESUME_PLACE} where they belong.",
-        faults=[Fault(place="command", value=line[:80])],
-    )
+    several = "is several commands; it cannot be told which one the resume arguments are for"
     try:
         listed = words(line)
     except ValueError as error:
-        raise refusal from error
-    meant = program(listed)
+        raise _no_place(line, several) from error
+    meant = program(listed, surely=True)
     if not meant:
-        raise refusal
+        raise _no_place(line, several)
+    _must_be_passed_on([listed[index].text for index in meant])
     return listed[meant[-1]].end
+
+
+def _must_be_passed_on(argv: Sequence[str]) -> None:
+    """Behind `bash -c LINE` arguments are the shell's own: the program would begin anew, and nobody would say so."""
+    for shell, option, line in zip(argv, argv[1:], argv[2:], strict=False):
+        if _SHELL.fullmatch(shell) and _LINE_OPTION.fullmatch(option) and not re.search(r"\$[@*{1-9]", line):
+            raise _no_place(line, f"is a line of {shell} {option}, whose program is not given what follows the line")
+
+
+def _must_fit(line: str, arguments: Sequence[str]) -> None:
+    """Within quotes only words that need none can be written, and no two words of their own."""
+    try:
+        holding = [word for word in words(line) if RESUME_PLACE in word.text]
+    except ValueError:
+        return
+    quoted = [word for word in holding if line[word.begin : word.end] != word.text]
+    text = shlex.join(arguments)
+    alone = any(word.text == RESUME_PLACE for word in quoted)
+    if alone or (quoted and text != " ".join(arguments)):
+        why = f"holds {RESUME_PLACE} in quotes, where {text or 'no word'} cannot be written"
+        remedy = "Leave the quotes away." if alone else "Use folders without spaces and quotes in their names."
+        raise _no_place(line, why, remedy)
+
+
+def _no_place(line: str, why: str, remedy: str = f"Write {RESUME_PLACE} where they belong.") -> InvalidInput:
+    shown = line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+    faults = [Fault(place="command", value=shown, detail=why, remedy=remedy)]
+    return InvalidInput(f"The command {why}.", remedy=remedy, faults=faults)
 
 
 def _fault(flag: str, detail: str, remedy: str) -> InvalidInput:

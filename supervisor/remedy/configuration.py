@@ -92,6 +92,14 @@ def with_checkpoint(spec: Spec, configuration: Configuration, checkpoint: str | 
     return replace(configuration, command=with_resume(configuration.command, arguments, checkpoint))
 
 
+def check_resume(spec: Spec) -> None:
+    """InvalidInput where the command has no place for the spec's resume arguments: said before the run has progress to
+    lose."""
+    if isinstance(spec.resume, str) and spec.resume not in NO_ARGUMENTS:
+        folder = spec.checkpoint.path if spec.checkpoint else "."
+        with_resume(spec.command, spec.resume, f"{folder}/CHECKPOINT")
+
+
 def configuration_of(
     spec: Spec, *, file_text: str | None = None, overrides: Mapping[str, Scalar] | None = None
 ) -> Configuration:

@@ -193,6 +193,7 @@ def _dump(values: dict[str, Any], kind: Kind) -> str:
 def _yaml() -> YAML:
     yaml = YAML(typ="rt", pure=True)
     yaml.preserve_quotes = True
+    yaml.composer.warn_double_anchors = False  # YAML allows it: an alias means the anchor before it
     yaml.width = 1_000_000
     return yaml
 

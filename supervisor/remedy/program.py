@@ -25,12 +25,12 @@ _PIPES = frozenset({"|", "|&"})
 _SEQUENCE = frozenset({"", ";", "&&", *_PIPES})
 
 
-def program(listed: Sequence[Word]) -> list[int] | None:
+def program(listed: Sequence[Word], *, surely: bool = False) -> list[int] | None:
     """The indices of the program's words, redirections left out; None where it cannot be told which one is meant.
 
     It is the command in which `{resume}` stands, or the only one with `{config}`; else the only one that is no
-    preamble (`cd x`, `source env.sh`, `export A=1`), or the last of those that are joined by `&&` alone. A pipe's
-    first command stands for the pipe.
+    preamble (`cd x`, `source env.sh`, `export A=1`), or the last of those that are joined by `&&` alone, unless it must
+    be known `surely`: of `train && evaluate` it is the wrong one. A pipe's first command stands for the pipe.
     """
     commands, joints = _commands(listed)
     marked = [each for each in commands if any(RESUME_PLACE in listed[index].text for index in each)]
@@ -49,6 +49,8 @@ def program(listed: Sequence[Word]) -> list[int] | None:
         return meant[0]
     if len(heads) == 1:
         return heads[0]
+    if surely:
+        return None
     return meant[-1] if meant and all(joint in {"&&", *_PIPES} for joint in joints) else None
 
 

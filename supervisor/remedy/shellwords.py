@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-_SPACE = " \t\r"
+_SPACE = " \t"
 _OPERATORS = "|&;<>()\n"
 _PATTERN = re.compile(r"[*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
 """Unquoted text that a shell expands to something else: globs and brace expansions."""
@@ -63,6 +63,8 @@ def _word(line: str, begin: int) -> Word:
     while place < len(line) and line[place] not in _SPACE and line[place] not in _OPERATORS:
         sign = line[place]
         if sign == "\\":
+            if place + 1 == len(line):
+                raise ValueError("a \\ at the end quotes nothing")
             if not line.startswith("\\\n", place):
                 text.append(line[place + 1 : place + 2])
             place += 2

@@ -83,7 +83,9 @@ def _at(text: str, place: list[str | int]) -> Node:
 @lru_cache(maxsize=8)
 def _composed(text: str) -> Node | None:
     """Its nodes, which nobody changes; remembered as one text is asked for several places."""
-    return YAML(typ="rt", pure=True).compose(text)  # type: ignore[no-any-return]
+    yaml = YAML(typ="rt", pure=True)
+    yaml.composer.warn_double_anchors = False
+    return yaml.compose(text)  # type: ignore[no-any-return]
 
 
 def _scalar(value: Scalar, style: str | None, old: str) -> str:

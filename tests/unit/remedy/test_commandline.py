@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.model.errors import InvalidInput
-from supervisor.remedy.commandline import flag_value, with_flag, with_resume
+from supervisor.remedy.commandline import Command, flag_value, with_flag, with_resume
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,40 @@ def test_resume_arguments_go_to_the_program(command: object, after: object) -> N
     assert with_resume(command, "--resume {checkpoint}", "/a b") == after  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("command", ["run a; run b", "run a & run b", "(run a)", "run {config} && eval {config}"])
-def test_where_it_cannot_be_told_which_program_is_meant_a_place_is_asked_for(command: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("run a; run b", "run a & run b", "(run a)", "run {config} && eval {config}"),
+        # Which of them trains cannot be told.
+        *("prepare && run", "run && evaluate", "run x | tee log && evaluate"),
+        # What follows a shell's own line never reaches the program in it.
+        *('bash -c "run x"', "cd x && /bin/bash -lc 'run x'", "srun -n 2 sh -ec 'run x'", ("bash", "-c", "run x")),
+        *("timeout 1h zsh -c 'run $HOME'", "run \\"),
+    ],
+)
+def test_where_it_cannot_be_told_which_program_is_meant_a_place_is_asked_for(command: Command) -> None:
     with pytest.raises(InvalidInput, match=r"\{resume\}"):
         with_resume(command, "--resume {checkpoint}", "/a")
     assert with_resume(command, "--resume {checkpoint}", None) == command
+
+
+@pytest.mark.parametrize(
+    ("command", "after"),
+    [
+        ('bash -c "run {resume}"', 'bash -c "run --resume /a"'),
+        (("bash", "-c", "run {resume} x"), ("bash", "-c", "run --resume /a x")),
+        ("bash -c 'run \"$@\"' -", "bash -c 'run \"$@\"' - --resume /a"),
+        ("run\r", "run\r --resume /a"),
+    ],
+)
+def test_a_line_within_a_line_is_given_them_where_it_says_so(command: Command, after: Command) -> None:
+    assert with_resume(command, "--resume {checkpoint}", "/a") == after
+
+
+@pytest.mark.parametrize("command", ['bash -c "run {resume}"', "bash -c 'run {resume}'", 'run "{resume}"'])
+def test_what_quotes_cannot_hold_is_refused(command: str) -> None:
+    with pytest.raises(InvalidInput, match="in quotes"):
+        with_resume(command, "--resume {checkpoint}", "/a b/$(x)/it's")
 
 
 def test_without_a_checkpoint_nothing_is_appended() -> None:

@@ -99,6 +99,13 @@ def test_a_new_key_needs_a_parent_that_is_there() -> None:
         Document.read(TOML_TEXT, "toml").put("modle.resume", "/a", new=True)
 
 
+def test_an_anchor_may_be_given_anew_in_yaml() -> None:
+    text = "a: &x 7\nb: &x 8\nc: *x\nd: 1\n"
+    document = Document.read(text, "yaml")
+    assert document.values == {"a": 7, "b": 8, "c": 8, "d": 1}
+    assert document.put("d", 2).text == text.replace("d: 1", "d: 2")
+
+
 def test_a_shared_yaml_value_is_changed_in_one_place_or_not_at_all() -> None:
     document = Document.read("a: &x 5\nb: *x\nbase: &b {n: 1}\nc:\n  <<: *b\n  m: 2\n", "yaml")
     assert document.put("b", 6).values | {"c": None, "base": None} == {"a": 5, "b": 6, "c": None, "base": None}

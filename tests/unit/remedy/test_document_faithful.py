@@ -47,7 +47,11 @@ def files(draw: st.DrawFn, kind: Kind) -> tuple[str, str, str, str]:
         after = comment + end + "".join(f"z{index}={text}{end}" for index, text in enumerate(lines[1]))
         return before, value, after, path
     indent = draw(st.sampled_from(["  ", "    "]))
-    before = "".join(f"a{index}: {text}{comment}{end}" for index, text in enumerate(lines[0])).replace("&a", "&a0")
+    # PyYAML takes an anchor that is given twice for an error.
+    lines = tuple(
+        [text.replace("&a", f"&{at}{n}") for n, text in enumerate(texts)] for at, texts in zip("az", lines, strict=True)
+    )
+    before = "".join(f"a{index}: {text}{comment}{end}" for index, text in enumerate(lines[0]))
     before += "".join(f"{indent * level}{name}:{comment}{end}" for level, name in enumerate(names))
     before += f"{indent * depth}turned:  "
     after = comment + end + "".join(f"{indent * depth}z{index}: {text}{end}" for index, text in enumerate(lines[1]))
