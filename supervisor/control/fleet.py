@@ -10,27 +10,26 @@ from typing import Any, Literal
 
 import structlog
 
-from supervisor.control import act, adoption, attaching, comparing, editing, reasons, vetting
-from supervisor.control.adopting import FleetAdopting
+from supervisor.control import act, adoption, editing, vetting
+from supervisor.control.fleet_adopting import FleetAdopting
+from supervisor.control.fleet_insight import FleetInsight
 from supervisor.control.fleet_nodes import FleetNodes
-from supervisor.control.nodes import LOCAL, Nodes
+from supervisor.control.nodes import LOCAL, Nodes, Place, place_of
 from supervisor.control.reaper import Reaper
 from supervisor.control.secret import Secrets, refuse_turning
 from supervisor.control.signature_file import signatures_of_folder
 from supervisor.control.submitted import submitted
-from supervisor.control.watch import Surroundings, Watch
+from supervisor.control.surroundings import Surroundings
+from supervisor.control.watch import Watch
 from supervisor.control.written import last_of
 from supervisor.model.begin import UNSAID, Begin
-from supervisor.model.comparison import Comparison
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import CallRefused, NodeUnfit, NodeUnreachable, NotFound
-from supervisor.model.observation import Screen
 from supervisor.model.reading import parse_spec, unsupported
-from supervisor.model.run import ENDED, Attachment, Call, Hold, Run, RunState
+from supervisor.model.run import ENDED, Call, Hold, Run, RunState
 from supervisor.model.settings import Settings
 from supervisor.model.spec import Action, Scalar, Spec
-from supervisor.model.why import Why
-from supervisor.node.link import Link, LinkOptions
+from supervisor.node.link import LinkOptions
 from supervisor.remedy.beginning import said
 from supervisor.remedy.configuration import check_overrides
 from supervisor.remedy.consent import Consent, consent
@@ -49,9 +48,10 @@ READY_WITHIN_S = 15.0
 class _Watched:
     watch: Watch
     task: asyncio.Task[None]
+    place: Place
 
 
-class Fleet(FleetNodes, FleetAdopting):
+class Fleet(FleetNodes, FleetAdopting, FleetInsight):
     """Runs, their watches, and the nodes they live on."""
 
     def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
@@ -68,7 +68,6 @@ class Fleet(FleetNodes, FleetAdopting):
             on_back=self._node_is_back,
         )
         self._watched: dict[str, _Watched] = {}
-        self._place_of: dict[str, tuple[str, str | None]] = {}
         self._keeper: asyncio.Task[None] | None = None
         self._reaper = Reaper(store, self._nodes)
         self._reaping: asyncio.Task[None] | None = None
@@ -123,7 +122,7 @@ class Fleet(FleetNodes, FleetAdopting):
         facts, code = link.facts, None
         with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
             code = await link.code(spec.workdir)
-        lying, error = await vetting.beginning_of(self.store, self._nodes.link(spec.node, spec.user), spec, begin, text)
+        lying, error = await vetting.beginning_of(self.store, link, spec, begin, text)
         # A thread: spelling out the ladder reads the configuration many times, and runs are watched meanwhile.
         return await asyncio.to_thread(
             consent,
@@ -176,7 +175,7 @@ class Fleet(FleetNodes, FleetAdopting):
                 text = await self._check_overrides(record, overrides or {})
                 if overrides and not anyway:
                     await vetting.check_point(
-                        self.store, self._nodes.link(*_place(record.run)), record, overrides, text
+                        self.store, self._nodes.link(*place_of(record.run)), record, overrides, text
                     )
                 # Who lets a run go on as it is has seen it fail: only a changed point asks again.
                 goes_on = call != "stop" and not overrides and bool(record.run.attempts)
@@ -239,28 +238,6 @@ class Fleet(FleetNodes, FleetAdopting):
             watched.watch.wake()
         return found
 
-    async def why(self, key: str) -> Why:
-        """What Vigil saw and concluded, what it will do and when, and how to keep it from that."""
-        record = await self.store.load_run(key)
-        return reasons.why(record, self._nodes.state(*_place(record.run)), self._now())
-
-    async def compare(self, key: str, attempts: str | None) -> Comparison:
-        """Attempts side by side; `attempts` such as `2..5` or `1,3`."""
-        return await comparing.compare(self.store, await self.store.load_run(key), attempts, self._now())
-
-    async def screen(self, key: str) -> Screen:
-        """What the run's terminal shows now; NotFound before the first attempt."""
-        record, link = await self._attempt(key)
-        last = last_of(record)
-        assert last is not None
-        return await link.screen(record.run.id, last.attempt.no)
-
-    async def attach(self, key: str, *, write: bool, attempt: int | None = None, term: str | None = None) -> Attachment:
-        """The command that shows an attempt's terminal on the control host; read-only unless `write`."""
-        record, link = await self._attempt(key)
-        spec = self._nodes.spec(*_place(record.run))
-        return await attaching.attach(link, spec, record, write=write, attempt=attempt, term=term)
-
     # --- inside ---------------------------------------------------------------------------------------------------
 
     async def _submitted(self, data: dict[str, Any], *, must_read: bool = False) -> tuple[Spec, str | None]:
@@ -292,16 +269,10 @@ class Fleet(FleetNodes, FleetAdopting):
         refuse_turning(record.spec, overrides)
         text = None
         with contextlib.suppress(NodeUnreachable, CallRefused, NotFound):
-            text = await act.configuration_text(self._nodes.link(*_place(record.run)), record.spec)
+            text = await act.configuration_text(self._nodes.link(*place_of(record.run)), record.spec)
         last = last_of(record)
         check_overrides(record.spec, {**(last.attempt.overrides if last else {}), **overrides}, file_text=text)
         return text
-
-    async def _attempt(self, key: str) -> tuple[RunRecord, Link]:
-        record = await self.store.load_run(key)
-        if last_of(record) is None:
-            raise NotFound(f"{record.run.name} was never launched.")
-        return record, self._nodes.link(*_place(record.run))
 
     async def _delete(self, record: RunRecord, by: str) -> Run:
         await self.store.delete_run(record.run.id, by=by, now=self._now())
@@ -309,14 +280,14 @@ class Fleet(FleetNodes, FleetAdopting):
             watched.task.cancel()
         self._wake_waiting()
         try:
-            await self._nodes.link(*_place(record.run)).forget(record.run.id)
+            await self._nodes.link(*place_of(record.run)).forget(record.run.id)
         except (NodeUnreachable, CallRefused, NotFound) as error:
             # The run is gone from here all the same; its small files stay on the node until somebody clears them.
             _log.warning("run.files_left", run=record.run.name, node=record.run.node, error=str(error))
         return self._seen(record.run)
 
     def _seen(self, run: Run) -> Run:
-        return run.model_copy(update={"link": self._nodes.state(*_place(run))})
+        return run.model_copy(update={"link": self._nodes.state(*place_of(run))})
 
     def _watch(self, run: Run) -> Watch:
         """The run's watch; a new one where none is at work."""
@@ -325,10 +296,10 @@ class Fleet(FleetNodes, FleetAdopting):
             return watched.watch
         around = Surroundings(
             store=self.store,
-            link=self._nodes.link(*_place(run)),
+            link=self._nodes.link(*place_of(run)),
             run_url=self._run_url,
             secrets=self.secrets,
-            on_ended=lambda: self._reaper.wish(*_place(run)),
+            on_ended=lambda: self._reaper.wish(*place_of(run)),
             now=self._now,
             facts_of_node=self._nodes.seen_facts,
             signatures=self._signatures,
@@ -336,8 +307,7 @@ class Fleet(FleetNodes, FleetAdopting):
         watch = Watch(run.id, around)
         task = asyncio.create_task(watch.run(), name=f"watch {run.name}")
         task.add_done_callback(self._ended)
-        self._watched[run.id] = _Watched(watch, task)
-        self._place_of[run.id] = _place(run)
+        self._watched[run.id] = _Watched(watch, task, place_of(run))
         return watch
 
     async def _keep(self) -> None:
@@ -364,8 +334,7 @@ class Fleet(FleetNodes, FleetAdopting):
                     self._watch(record.run)
         for run_id in [run_id for run_id, watched in self._watched.items() if watched.task.done()]:
             del self._watched[run_id]
-            self._place_of.pop(run_id, None)
-        await self._nodes.rest({self._place_of[run_id] for run_id in self._watched})
+        await self._nodes.rest({watched.place for watched in self._watched.values()})
         self._last_tick = self._now()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -384,22 +353,15 @@ class Fleet(FleetNodes, FleetAdopting):
         for node, user in self._wake(name):
             self._reaper.wish(node, user)
 
-    def _wake(self, node: str | None) -> list[tuple[str, str | None]]:
+    def _wake(self, node: str | None) -> list[Place]:
         """Whoever watches a run of that node (None: any run) looks at once; the places of those runs."""
-        woken: list[tuple[str, str | None]] = []
-        for run_id, place in self._place_of.items():
-            if node in (None, place[0]) and (watched := self._watched.get(run_id)):
-                watched.watch.wake()
-                woken.append(place)
-        return woken
+        woken = [watched for watched in self._watched.values() if node in (None, watched.place[0])]
+        for watched in woken:
+            watched.watch.wake()
+        return [watched.place for watched in woken]
 
     def _run_url(self, run: Run) -> str:
         return f"{self._settings.url}/#/runs/{run.id}"
-
-
-def _place(run: Run) -> tuple[str, str | None]:
-    """The node, and as whom the run lives there; None: as the node's own user."""
-    return run.node, run.spec.get("user")
 
 
 def _asked_state(record: RunRecord, request: Request) -> RunState | Keep:

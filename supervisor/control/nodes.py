@@ -10,15 +10,15 @@ import structlog
 from supervisor.model.errors import Conflict, NotFound
 from supervisor.model.node import LinkState, NodeFacts, NodeSpec
 from supervisor.model.reading import nearest
-from supervisor.model.run import LinkView, NodeView
+from supervisor.model.run import LinkView, NodeView, Run
 from supervisor.node.check import CLOCK_S
 from supervisor.node.link import Link, LinkOptions
 
 _log = structlog.get_logger(__name__)
 LOCAL = NodeSpec(name="local")
 """This machine; always there."""
-
-
+Place = tuple[str, str | None]
+"""A node's name and a user there; None: the node's own."""
 UNUSED_S = 60.0
 """A link to another user of a node is closed when no run needs it and nobody has asked for it for so long."""
 
@@ -91,7 +91,7 @@ class Nodes:
             self._others[key].begin()
         return self._others[key]
 
-    async def rest(self, needed: Collection[tuple[str, str | None]]) -> None:
+    async def rest(self, needed: Collection[Place]) -> None:
         """Ends the links to other users that no run needs and nobody has asked for lately."""
         now = self._monotonic()
         unused = [key for key in self._others if key not in needed and now - self._asked_at[key] > UNUSED_S]
@@ -144,3 +144,8 @@ class Nodes:
             if abs(skew_s) > CLOCK_S:
                 _log.warning("node.clock_skew", node=name, skew_s=round(skew_s, 1))
         self._on_back(name)
+
+
+def place_of(run: Run) -> Place:
+    """Where the run lives."""
+    return run.node, run.spec.get("user")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
+from supervisor.control.nodes import Place
 from supervisor.model.errors import CallRefused, NodeUnreachable, NotFound, VigilError
 from supervisor.model.run import ENDED, Run
 from supervisor.store.records import RunRecord
@@ -21,10 +22,6 @@ KEEP_RUNS = 2
 """Of so many ended runs on a node, the newest; of older ones no session is kept."""
 AGAIN_S = 60.0
 """A session that somebody looks at is asked for again so soon."""
-
-
-Place = tuple[str, str | None]
-"""A node's name and a user there; None: the node's own."""
 
 
 class ReapingLink(Protocol):

@@ -6,27 +6,23 @@ signal, and the log's bytes in the same transaction as the cursor.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
 from supervisor.alerts.incident import step
 from supervisor.control import (
     act,
-    admission,
-    adoption,
-    beginning,
     between,
     code,
     link_events,
+    preparing,
     proving,
     refold,
     stopping,
 )
 from supervisor.control.check import adopted, checked
-from supervisor.control.secret import Secrets
+from supervisor.control.surroundings import Surroundings
 from supervisor.control.written import Written, facts_of, last_of, stored
 from supervisor.model.code import UNSEEN
 from supervisor.model.decision import Restart, Wait
@@ -42,14 +38,10 @@ from supervisor.model.errors import (
 )
 from supervisor.model.event import EventType
 from supervisor.model.incident import Incident
-from supervisor.model.node import NodeFacts
 from supervisor.model.observation import Observation
-from supervisor.model.run import ENDED, Run
-from supervisor.model.signature import OwnSignature
-from supervisor.node.link import Link
+from supervisor.model.run import ENDED
 from supervisor.probe.wire import MAX_SLICE_BYTES, ObserveArgs
 from supervisor.store.records import AttemptRecord, Change, LogHole, RunRecord
-from supervisor.store.store import Store
 
 _log = structlog.get_logger(__name__)
 REFUSED_AGAIN_S = 2.0
@@ -62,23 +54,6 @@ CLAIMED_AGAIN_S = 5.0
 """Devices may be free again: looked so often, and whenever a run has ended."""
 HELD_AGAIN_S = 60.0
 """A hold is looked at so often, should a wake-up have gone astray."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a watch needs of the daemon."""
-
-    store: Store
-    link: Link
-    run_url: Callable[[Run], str]
-    secrets: Secrets
-    on_ended: Callable[[], None] = lambda: None
-    """Called when an attempt's end was written."""
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    facts_of_node: Callable[[str], NodeFacts | None] = lambda _: None
-    """What a node has said of itself; None while it is not seen."""
-    signatures: tuple[OwnSignature, ...] = ()
-    """A person's own, from the data folder."""
 
 
 class Watch:
@@ -217,22 +192,13 @@ class Watch:
         if not isinstance(plan, Restart):
             return await self._apply(between.settled(record, plan, now))
         try:
-            entry = await admission.ask(self._around.store, self._around.link, record, self._around.facts_of_node)
-            self.waits = entry.why_not is not None
-            if entry.why_not is not None:
-                return await self._wait_because(record, entry.why_not, CLAIMED_AGAIN_S)
-            if not adoption.is_beginning(record):
-                await self._around.secrets.complete(record.spec)
-            text = await act.configuration_text(self._around.link, record.spec)
-            plan = await proving.vetted(self._around.store, self._around.link, record, plan, text, now)
-            if not isinstance(plan, Restart):
-                return await self._apply(between.settled(record, plan, now))
-            plan, lying = await beginning.first(self._around.link, record, plan)
-            change = await asyncio.to_thread(between.planned, record, plan, text, now, takes=entry.takes, lying=lying)
-            change = proving.marked(change, record.spec, self._around.link.facts, text)
+            following = await preparing.prepared(self._around, record, plan, now)
         except (CallRefused, NotFound, InvalidInput) as error:
             return await self._apply(between.failed(record, f"Not launched: {error}", now))
-        return await self._apply(change)
+        self.waits = isinstance(following, str)
+        if isinstance(following, str):
+            return await self._wait_because(record, following, CLAIMED_AGAIN_S)
+        return await self._apply(following)
 
     async def _launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """The attempt's row is written; start it, or find it started."""

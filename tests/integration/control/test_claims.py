@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from supervisor.control.secret import Secrets
-from supervisor.control.watch import Surroundings, Watch
+from supervisor.control.surroundings import Surroundings
+from supervisor.control.watch import Watch
 from supervisor.model.begin import Begin
 from supervisor.model.errors import InvalidInput
 from supervisor.model.node import Gpu

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from supervisor.control.secret import Secrets
-from supervisor.control.watch import Surroundings, Watch
+from supervisor.control.surroundings import Surroundings
+from supervisor.control.watch import Watch
 from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.errors import NotFound
 from supervisor.model.reading import parse_spec

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from supervisor.control.secret import Secrets
-from supervisor.control.watch import Surroundings, Watch
+from supervisor.control.surroundings import Surroundings
+from supervisor.control.watch import Watch
 from supervisor.model.reading import parse_spec
 from supervisor.model.run import Run
 from supervisor.store.store import Store

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from supervisor.control.secret import Secrets
-from supervisor.control.watch import BLIND_AGAIN_S, Surroundings, Watch
+from supervisor.control.surroundings import Surroundings
+from supervisor.control.watch import BLIND_AGAIN_S, Watch
 from supervisor.model.errors import InvalidInput
 from supervisor.model.observation import Observation
 from supervisor.model.reading import parse_spec
