@@ -159,8 +159,7 @@ def given(link: Link, spec: Spec, claims: tuple[str, ...] = ()) -> Given:
     if facts is None:
         return Given()
     driver = facts.versions.get("driver")
-    wanted = {gpu.uuid for gpu in facts.gpus if spec.gpus == "all" or gpu.index in spec.gpus}
-    chosen = [gpu for gpu in facts.gpus if gpu.uuid in (claims or wanted)]
+    chosen = [gpu for gpu in facts.gpus if gpu.uuid in claims] if claims else facts.chosen(spec.gpus)
     return Given({"driver": driver} if driver else {}, tuple(gpu.name for gpu in chosen))
 
 

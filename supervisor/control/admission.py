@@ -55,5 +55,5 @@ def _wanting(waiting: Waiting, facts_of_node: Callable[[str], NodeFacts | None])
     facts = facts_of_node(waiting.node)
     if facts is None or not waiting.gpus:
         return waiting.contender
-    chosen = [gpu.uuid for gpu in facts.gpus if waiting.gpus == "all" or gpu.index in waiting.gpus]
-    return waiting.contender.model_copy(update={"wants": tuple(chosen)})
+    chosen = tuple(gpu.uuid for gpu in facts.chosen(waiting.gpus))
+    return waiting.contender.model_copy(update={"wants": chosen})

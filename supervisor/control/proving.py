@@ -24,8 +24,7 @@ MAX_TURNS = 32
 
 def kinds(spec: Spec, facts: NodeFacts | None) -> tuple[str, ...]:
     """The kinds of the devices that the spec would start on."""
-    gpus = facts.gpus if facts else ()
-    return tuple(gpu.name for gpu in gpus if spec.gpus == "all" or gpu.index in spec.gpus)
+    return tuple(gpu.name for gpu in facts.chosen(spec.gpus)) if facts else ()
 
 
 async def known_bad(

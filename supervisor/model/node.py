@@ -119,3 +119,7 @@ class NodeFacts(Noun):
     limits: dict[str, str | int | float | None] = {}
     """`memory_bytes` with `memory_source`, `cpus`, `nofile`, `shm_bytes`, `disk_free_bytes`, …"""
     missing: tuple[Missing, ...] = ()
+
+    def chosen(self, gpus: Literal["all"] | tuple[int, ...]) -> tuple[Gpu, ...]:
+        """The devices that `gpus` of a spec asks for, in the node's order; one that is not there is left out."""
+        return tuple(gpu for gpu in self.gpus if gpus == "all" or gpu.index in gpus)

@@ -11,8 +11,6 @@ from supervisor.model.spec import ResumeByConfig, ResumeByEnv, Scalar, Spec
 from supervisor.remedy.configuration import configuration_of
 from supervisor.remedy.ledger import BAD_CAUSES
 
-NEVER_READ = "not read"
-
 
 class ProvenBad(Conflict):
     """This very point was proven bad."""

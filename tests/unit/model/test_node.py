@@ -1,9 +1,11 @@
 """Nodes: how they are reached is read when they are added, not when they are reached."""
 
+from typing import Any
+
 import pytest
 
 from supervisor.model.errors import InvalidInput
-from supervisor.model.node import NodeSpec
+from supervisor.model.node import Gpu, NodeFacts, NodeSpec
 from supervisor.model.reading import parse
 
 
@@ -32,3 +34,13 @@ def test_what_could_never_be_reached_is_refused(more, place):
     with pytest.raises(InvalidInput) as refused:
         parse(NodeSpec, {"name": "a", **more}, source="the node")
     assert [fault["place"] for fault in refused.value.faults] == [place]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "names"), [("all", ["A", "B"]), ((1,), ["B"]), ((1, 0), ["A", "B"]), ((7,), []), ((), [])]
+)
+def test_the_devices_that_a_spec_asks_for(gpus: Any, names: list[str]) -> None:
+    facts = NodeFacts(
+        gpus=tuple(Gpu(uuid=name, index=index, name=name, total_bytes=None) for index, name in enumerate("AB"))
+    )
+    assert [gpu.name for gpu in facts.chosen(gpus)] == names
