@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
+from supervisor.control.proving import known_bad
+from supervisor.control.written import last_of
 from supervisor.model.edit import Edited, SpecText
 from supervisor.model.errors import InvalidInput
 from supervisor.model.spec import Spec
 from supervisor.model.writing import tag_of, write_mapping
+from supervisor.node.link import Link
 from supervisor.remedy.edit import edited
 from supervisor.store.records import RunRecord, Stale
 from supervisor.store.store import Store
@@ -25,6 +28,7 @@ def spec_text(record: RunRecord) -> SpecText:
 
 async def edit(
     store: Store,
+    link: Link,
     record: RunRecord,
     raw: dict[str, Any],
     *,
@@ -47,6 +51,12 @@ async def edit(
         )
     after, file_text = await submit(raw)
     found = await asyncio.to_thread(edited, record.run, record.spec, after, raw, file_text=file_text)
+    if found.changed and found.bad is None:
+        last = last_of(record)
+        # The run's own ledger knows nothing of it; what other runs proved counts as well.
+        if proof := await known_bad(store, link, after, last.attempt.overrides if last else {}, file_text):
+            note = f"The next attempt would start at a bad point. {proof.sentence}"
+            found = found.model_copy(update={"notes": (*found.notes, note)})
     if dry_run or not found.changed:
         return found
     if not (why or "").strip():

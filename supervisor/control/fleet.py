@@ -225,6 +225,7 @@ class Fleet(FleetNodes, FleetAdopting, FleetInsight):
         record = await self.store.load_run(key)
         found = await editing.edit(
             self.store,
+            self._nodes.link(*place_of(record.run)),
             record,
             data,
             submit=self._submitted,

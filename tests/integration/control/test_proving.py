@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.control.editing import edit
 from supervisor.control.secret import Secrets
 from supervisor.control.surroundings import Surroundings
 from supervisor.control.watch import Watch
@@ -13,6 +14,7 @@ from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.errors import NotFound
 from supervisor.model.reading import parse_spec
 from supervisor.model.run import ENDED, Run, RunState
+from supervisor.model.spec import Spec
 from supervisor.store.store import Store
 from supervisor.store.vault import Vault
 from tests.integration.control.model_node import Clock, ModelNode
@@ -66,6 +68,23 @@ async def test_a_bad_point_is_not_launched_by_another_run_and_the_attempt_is_nam
     assert run.reason is not None
     assert "Attempt 1 of first proved this very point bad: host_alloc_failed" in run.reason
     assert "--anyway" in run.reason
+
+
+@pytest.mark.parametrize(("size", "told"), [("200", True), ("20", False)])
+async def test_an_edit_says_what_other_runs_proved(store: Store, size: str, told: bool) -> None:
+    clock = Clock()
+    await live(store, clock, name="first")
+    run = await live(store, clock, name="second", env={"SIZE": "40"})
+    raw = {**run.spec, "env": {"SIZE": size}}
+
+    async def submit(data: dict[str, Any]) -> tuple[Spec, str | None]:
+        return parse_spec(data), None
+
+    node: Any = ModelNode(clock, fits=50)
+    record = await store.load_run(run.id)
+    found = await edit(store, node, record, raw, submit=submit, by="ada", why=None, tag=None, dry_run=True, now=clock())
+    assert found.changed == ("env",)
+    assert any("of first proved this very point bad" in note for note in found.notes) is told
 
 
 async def test_anyway_launches_it_and_the_corrections_pass_over_what_was_proved(store: Store) -> None:
