@@ -1,5 +1,6 @@
 """One check of a living attempt: the observation folded, decided upon, and made into one write. Pure."""
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -37,6 +38,7 @@ MAX_CHECKPOINTS = 32
 """So many of the newest are remembered."""
 UNSEEN_COUNTS_S = 15.0
 """A pause of up to so much more than the checks' interval is the loop's own; beyond it nobody was looking."""
+_FIGURE = re.compile(r"\d[\d.,:]*(?:e[+-]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +298,20 @@ def _verdict_events(
         events.append(NewEvent(type=EventType.VERDICT_CHANGED, at=now, attempt=number, data={"verdict": said}))
     if decision.kind == "wait" and not verdict.final:
         return tuple(events)
-    if before.stopping_for is None and old is not None and old.next == decision.sentence and not verdict.final:
+    if before.stopping_for is None and old is not None and not verdict.final and _is_same(old.next, decision):
         return tuple(events)
     taken = decision.model_dump(mode="json", by_alias=True)
     events.append(
         NewEvent(type=EventType.DECISION_TAKEN, at=now, attempt=number, data={"decision": taken, "verdict": said})
     )
     return tuple(events)
+
+
+def _is_same(sentence: str | None, decision: Decision) -> bool:
+    """Whether it was decided before. An alert whose figures moved on is the same one: nobody wants it at every look."""
+    if decision.kind != "alert" or sentence is None:
+        return sentence == decision.sentence
+    return _FIGURE.sub("", sentence) == _FIGURE.sub("", decision.sentence)
 
 
 def _ended_event(row: AttemptRecord, now: datetime) -> NewEvent:

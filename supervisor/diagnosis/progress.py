@@ -18,6 +18,10 @@ from supervisor.model.verdict import Progress
 RANKS = ("metrics", "own", "step", "bar", "batch", "epoch")
 """Kinds of counters, the most telling first."""
 MAX_COUNTERS = 12
+SMOOTHING = 0.3
+"""tqdm's default: what its newest update weighs in the rate that it tells."""
+SKIPPED_STEPS = 0.2
+"""A jump that weighs less than so many steps is no longer seen in the rate."""
 MAX_READ_CHARS = 640
 """Of a line: progress stands at its head, and a pattern must not work through a page."""
 _TOTAL = re.compile(r"(?i)total (?:optimi[sz]ation |training )?(?:steps|iterations) *[=:] *(?P<total>\d[\d,]*)")
@@ -162,11 +166,12 @@ def take(state: State, reading: Reading, text: str, at: float, lines: int = 1) -
     if not advanced:
         return False
     state.last_moved_at = at
-    if reading.rate_per_s:
+    paced = reading.kind != "bar" or state.counters["bar"].skipped < SKIPPED_STEPS
+    if reading.rate_per_s and paced:
         state.rate_per_s = reading.rate_per_s
     state.progress_events += 1
     state.phase = "training"
-    take_readings(state, text[:MAX_READ_CHARS])
+    take_readings(state, text[:MAX_READ_CHARS], paced=paced)
     return True
 
 
@@ -268,6 +273,8 @@ def _advance(state: State, reading: Reading, lines: int) -> bool:
             return False  # after a resume it begins at the checkpoint's step: no step of this attempt
         counter.first = reading.value
         counter.events += 1
+        if reading.kind == "bar" and before == 0:
+            counter.skipped = reading.value - 1  # a resume: steps that were skipped, not made, count in its rate
         return not reading.begins
     if reading.value == before and (reading.epoch is None or reading.epoch == epoch_before):
         return False
@@ -278,6 +285,7 @@ def _advance(state: State, reading: Reading, lines: int) -> bool:
             return reading.value > 0 and reading.kind != "bar"
     else:
         counter.stride = (reading.value - before) / lines if before >= 0 else counter.stride
+        counter.skipped *= 1 - SMOOTHING
     counter.events += 1
     return True
 

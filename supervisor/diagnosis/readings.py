@@ -41,14 +41,14 @@ _NAN_COUNTERS = re.compile(r"number of (?:nan|skipped) iterations: {1,8}(?P<coun
 _BYTES = {"M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def take_readings(state: State, text: str) -> None:
-    """Take what a line of completed progress tells into the series."""
+def take_readings(state: State, text: str, paced: bool = True) -> None:
+    """Take what a line of completed progress tells into the series; its pace only where it is one."""
     if not text:
         return
     state.progress_line = text
     series = state.series
     take_loss(series, text)
-    seconds = _step_seconds(text)
+    seconds = _step_seconds(text) if paced else None
     if seconds is not None and state.progress_events > WARM_UP_EVENTS:
         take_seconds(series, seconds)
     data = _DATA_TIME.search(text) if seconds and "ata" in text else None

@@ -51,6 +51,8 @@ class Counter:
     epoch: int | None = None
     first: float | None = None
     stride: float = 0.0
+    skipped: float = 0.0
+    """What a jump at the begin still weighs in the rate that a bar tells, in steps."""
     resets: int = 0
     events: int = 0
 

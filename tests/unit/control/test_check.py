@@ -111,3 +111,25 @@ def test_what_is_remembered_is_read_once_for_each_row() -> None:
     assert facts_of(changed).phase == "saving"
     assert facts_of(row).phase == ""
     assert replace(row, log_cursor=9).read == {}
+
+
+def test_an_alert_whose_figures_move_on_is_one_event() -> None:
+    def lines(first: int, count: int, seconds: float) -> bytes:
+        return b"".join(b"step %d/900 loss 2 %.3f s/it\r\n" % (first + one, seconds) for one in range(count))
+
+    before = record()
+    text = lines(1, 40, 0.1) + lines(41, 60, 0.5)
+    first = checked(before, before.records[1], seen(NOW, text), NOW).written
+    assert [one.type for one in first.events if one.type is EventType.DECISION_TAKEN] == [EventType.DECISION_TAKEN]
+    at, more = NOW + timedelta(seconds=5), lines(101, 60, 0.7)
+    again = Observation(
+        at_unix_s=at.timestamp(),
+        boot_id="b",
+        started=True,
+        log=Slice(offset=len(text), data=more, end=len(text) + len(more)),
+        session="alive",
+        processes=Processes(alive=1, wrapper_alive=True),
+    )
+    done = checked(first.after, first.after.records[1], again, at).written
+    assert done.after.run.reason != first.after.run.reason
+    assert [one for one in done.events if one.type is EventType.DECISION_TAKEN] == []

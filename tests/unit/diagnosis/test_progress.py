@@ -66,6 +66,22 @@ def test_a_redraw_with_the_same_counter_is_no_progress() -> None:
     assert state.last_progress_at == state.last_progress_at
 
 
+def test_a_bar_that_jumps_to_its_checkpoint_tells_no_pace_until_the_jump_is_out_of_it() -> None:
+    lines = ["  0%|  | 0/2000 [00:00<?, ?it/s]", "  8%|▊ | 161/2000 [00:02<00:26, 69.30it/s]"]
+    lines += [f"  8%|▊ | {step}/2000 [00:13<03:28,  8.79it/s]" for step in range(162, 175)]
+    after = fed(*lines)
+    assert (summary(after).step, summary(after).rate_per_s, summary(after).eta_s) == (174, None, None)
+    assert after.series.usual_seconds == []
+    lines += [f" 10%|█ | {step}/2000 [00:25<16:57,  1.78it/s]" for step in range(175, 190)]
+    assert summary(fed(*lines)).rate_per_s == pytest.approx(1.78)
+    assert max(fed(*lines).series.usual_seconds) == pytest.approx(1 / 1.78)
+
+
+def test_a_bar_that_begins_at_its_checkpoint_tells_its_pace_at_once() -> None:
+    state = fed("  8%|▊ | 160/2000 [00:00<?, ?it/s]", "  8%|▊ | 161/2000 [00:01<16:57,  1.78it/s]")
+    assert summary(state).rate_per_s == pytest.approx(1.78)
+
+
 def test_a_bar_of_loading_moves_but_is_no_progress() -> None:
     state = fed("Loading checkpoint shards:  25%|██| 1/4 [00:26<01:18, 26.40s/it]")
     assert (state.progress_events, state.phase, state.last_moved_at) == (0, "loading", 0.0)
