@@ -23,7 +23,7 @@ from supervisor.probe.wire import CallError
 from supervisor.probe.worker import Failed, Silent
 
 _BUNDLE = re.compile(r"probe-[0-9a-f]{64}\.pyz(\.[0-9]+)?\Z")
-_STATE_FILES = ("tmux.conf", "gitconfig")
+_STATE_FILES = ("tmux.conf", "gitconfig", "adopt.lock")
 _RUN_FILES = ("token", "token.lock", "lock", "rendered.json")
 _ATTEMPT_FILES = (
     "launch.json",
