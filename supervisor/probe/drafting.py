@@ -28,8 +28,6 @@ _NUMBERED = re.compile(
 _TRAINER_CLASS = re.compile(r"\b(?:transformers|trl)\b")
 _TRAINER_CALL = re.compile(r"\b\w*Trainer\s*\(")
 MAX_SCRIPT_BYTES = 256 * 1024
-MIN_MASKED = 8
-"""Shorter values would be masked all over the log."""
 
 
 def draft(roots: list[Stat], table: processes.Table, *, gpus_known: bool) -> dict[str, Any]:
@@ -60,9 +58,7 @@ def draft(roots: list[Stat], table: processes.Table, *, gpus_known: bool) -> dic
 
 def secret_values(pid: int) -> list[bytes]:
     """What must not be written to a log: values of the process's variables that are named like secrets."""
-    known = environment_of(pid) or {}
-    values = {value for name, value in known.items() if is_secret_name(name) and len(value) >= MIN_MASKED}
-    return sorted((value.encode() for value in values), key=len, reverse=True)
+    return [value.encode() for name, value in (environment_of(pid) or {}).items() if is_secret_name(name)]
 
 
 def argv_of(pid: int) -> list[str]:

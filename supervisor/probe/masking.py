@@ -58,6 +58,10 @@ class Masker:
         """So many bytes wait for those that follow."""
         return len(self._held)
 
+    def mask(self, data: bytes) -> bytes:
+        """`data` by itself, whole as it is, beside the stream."""
+        return bytes(self._masked(data)) if self._windows else data
+
     def feed(self, data: bytes) -> bytes:
         """What of the stream is decided now: all but a tail that may be the beginning of a window."""
         if not self._windows:
@@ -126,8 +130,7 @@ class Masker:
 
 def masked(data: bytes, values: Iterable[bytes]) -> bytes:
     """`data`, whole as it is, with the values masked; as long as before."""
-    masker = Masker(values)
-    return masker.feed(data) + masker.rest()
+    return Masker(values).mask(data)
 
 
 def masked_text(text: str, values: Iterable[str]) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 
 from supervisor.probe import drafting, exits, folder, foreign, joining, limits, panes, processes, segments
 from supervisor.probe.following import Following
+from supervisor.probe.masking import Masker
 from supervisor.probe.panes import Deaf, Gone, Pane
-from supervisor.probe.redaction import MASK
 
 LOOK_S = 0.5
 BUSY_S = 0.1
@@ -65,14 +65,14 @@ class Reader:
         self._members = processes.Members(attempt_folder, launch["run"], launch["attempt"])
         self._table = processes.Table()
         self._leader = exits.Watched(foreign.key_of(self._adopted["roots"][0]))
-        self._secrets = drafting.secret_values(self._leader.key[0]) if self._leader.lives() else []
+        masker = Masker(drafting.secret_values(self._leader.key[0]) if self._leader.lives() else [])
         self._fresh = segments.end_of(attempt_folder) == 0
         self._log = segments.Writer(attempt_folder)
         self._source: Terminal | File
         if self._adopted.get("log"):
-            self._source = File(self._adopted["log"], self._read_place())
+            self._source = File(self._adopted["log"], self._read_place(), masker)
         else:
-            self._source = Terminal(self._adopted, *self._known(), typed=self._typed())
+            self._source = Terminal(self._adopted, *self._known(), masker, typed=self._typed())
         self._counter = _counter(self._leader.key[0]) if self._leader.lives() else None
         self._kills_before = limits.oom_kills(self._counter) if self._counter else None
         self._pane: Pane | None = None
@@ -122,18 +122,13 @@ class Reader:
             if gap is not None:
                 self._log.skip(*gap)
             if data:
-                self._log.write(self._masked(data), now)
+                self._log.write(data, now)
         self._log.note()
         if isinstance(self._source, File) and self._log.offset != before:
             place = json.dumps([self._source.inode, self._source.offset]).encode()
             with contextlib.suppress(OSError):
                 folder.replace_file(os.path.join(self._folder, PLACE), place)
         return self._source.busy
-
-    def _masked(self, data: bytes) -> bytes:
-        for secret in self._secrets:
-            data = data.replace(secret, MASK.encode())
-        return data
 
     def _look(self) -> None:
         """How its session stands."""
@@ -210,8 +205,9 @@ Piece = tuple[tuple[int, str] | None, bytes]
 class File:
     """The log from a file."""
 
-    def __init__(self, path: str, begin: tuple[int, int] | None) -> None:
+    def __init__(self, path: str, begin: tuple[int, int] | None, masker: Masker) -> None:
         self._following = Following(path, begin)
+        self._masker = masker
         self.busy = False
 
     @property
@@ -221,29 +217,36 @@ class File:
 
     @property
     def offset(self) -> int:
-        """In it."""
-        return self._following.offset
+        """In it; what is held back, as it may begin a secret, is not read yet."""
+        return self._following.offset - self._masker.held
 
     def read(self, now: float, *, last: bool) -> list[Piece]:
-        """What is new."""
-        found = []
+        """What is new, masked."""
+        found: list[Piece] = []
         for _ in range(64):
             gap, data = self._following.read()
             if gap is None and not data:
                 break
-            found.append((gap, data))
+            if gap is not None:
+                found.append((None, self._masker.release()))
+            found.append((gap, self._masker.feed(data)))
         self.busy = bool(found)
+        if last or not self.busy:
+            found.append((None, self._masker.release()))
         return found
 
 
 class Terminal:
     """The log from what the pane shows."""
 
-    def __init__(self, adopted: dict[str, Any], known: list[str] | None, unfinished: str, *, typed: str) -> None:
+    def __init__(
+        self, adopted: dict[str, Any], known: list[str] | None, unfinished: str, masker: Masker, *, typed: str
+    ) -> None:
         self._adopted = adopted
+        self._masker = masker
         self._joiner = joining.Joiner(known, unfinished)
         self._first = known is None
-        self._typed = typed
+        self._typed = _masked_line(typed, masker)
         self._before: Pane | None = None
         self._away = False
         self._looked_at = 0.0
@@ -287,7 +290,7 @@ class Terminal:
             if got is None:
                 self.busy = True
                 return []
-            pane, seen = got
+            pane, seen = got[0], masked_capture(got[1], self._masker)
             if self._first:
                 return self._begin(pane, seen, now)
             found = read(seen, now)
@@ -320,6 +323,19 @@ class Terminal:
         elif found.gap is not None:
             pieces.append(((1, found.gap), b""))
         return [*pieces, (None, found.text.encode())]
+
+
+def masked_capture(seen: joining.Capture, masker: Masker) -> joining.Capture:
+    """The capture as it may be written, line by line and of the same width. Before it is joined: so a line that grows
+    is masked as a whole, and the log's end, by which a later reader joins on, holds what it will see again."""
+    if masker.idle:
+        return seen
+    lines = [_masked_line(line, masker) for line in seen.lines]
+    return seen._replace(lines=lines, open=_masked_line(seen.open, masker))
+
+
+def _masked_line(line: str, masker: Masker) -> str:
+    return masker.mask(line.encode()).decode("utf-8", "replace")
 
 
 def _pane(adopted: dict[str, Any]) -> Pane:

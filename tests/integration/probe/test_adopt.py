@@ -332,6 +332,29 @@ def test_the_draft_holds_names_of_secrets_and_no_values(probe, person):
     assert b"hf_abcdefghij" not in probe.whole_log(R1)[0]
 
 
+@pytest.mark.parametrize("to_file", [False, True], ids=["terminal", "file"])
+def test_a_secret_of_its_environment_is_masked_also_where_it_is_printed_in_two_halves(probe, person, to_file):
+    mine = person()
+    program = (
+        "import os, time\nkey = os.environ['WANDB_API_KEY']\nprint('key', key[:11], end='', flush=True)\n"
+        "while not os.path.exists('go'):\n time.sleep(.02)\nprint(key[11:], flush=True)\n"
+        "while not os.path.exists('end'):\n time.sleep(.02)\n"
+    )
+    (mine.folder / "tells.py").write_text(program, "utf-8")
+    mine.types("python3 tells.py" + (" > out.log" if to_file else ""))
+    log = mine.folder / "out.log"
+    mine.until(lambda: "key abcdef" in (log.read_text("utf-8") if to_file and log.exists() else mine.shown()), "it")
+    adopt(probe, mine, log="out.log" if to_file else None)
+    until(lambda: b"key ***********" in probe.whole_log(R1)[0], "the first half, masked")
+    (mine.folder / "go").touch()
+    until(lambda: b"key " + 22 * b"*" + b"\n" in probe.whole_log(R1)[0], "all of it, masked")
+    (mine.folder / "end").touch()
+    probe.ended(R1)
+    data, gaps = probe.whole_log(R1)
+    assert b"abcdef01" not in data
+    assert not [gap for gap in gaps if "started" not in gap["why"]]
+
+
 def test_a_finished_bar_is_one_line_and_an_unfinished_one_is_shown(probe, person):
     mine = person()
     bar = "print(f'\\r{n:3d}/80 [bar]',end='',flush=True); time.sleep(.03)"
