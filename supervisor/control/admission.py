@@ -14,7 +14,7 @@ from supervisor.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Admission:
     """What was found."""
 
     why_not: str | None = None
@@ -23,7 +23,9 @@ class Entry:
     """The devices that are to be written down as its own with the start; None: it has what it needs."""
 
 
-async def ask(store: Store, link: Link, record: RunRecord, facts_of_node: Callable[[str], NodeFacts | None]) -> Entry:
+async def ask(
+    store: Store, link: Link, record: RunRecord, facts_of_node: Callable[[str], NodeFacts | None]
+) -> Admission:
     """Asked before every launch. What a run has claimed stays its own over all its attempts, so a restart waits for
     nobody. The answer may be out of date at once: the store refuses a device that was taken meanwhile.
 
@@ -33,22 +35,22 @@ async def ask(store: Store, link: Link, record: RunRecord, facts_of_node: Callab
     has = record.run.claims
     if has and not (link.facts and link.facts.gpus):
         # The driver does not answer at present: what was claimed stays claimed.
-        return Entry()
+        return Admission()
     wants = tuple(await visible_gpus(link, record.spec) or ())
     if is_beginning(record):
         # It runs already: there is nothing to wait for, and whose device it shares keeps it.
         taken = await store.claimed()
-        return Entry(takes=tuple(uuid for uuid in wants if taken.get(uuid, record.run.name) == record.run.name))
+        return Admission(takes=tuple(uuid for uuid in wants if taken.get(uuid, record.run.name) == record.run.name))
     if record.after is None and set(wants) <= set(has):
-        return Entry(takes=None if wants == has else wants)
+        return Admission(takes=None if wants == has else wants)
     others = await store.waiting()
     me = next((each.contender for each in others if each.contender.id == record.run.id), None)
     if me is None:
-        return Entry(why_not="it is not wanted any more")
+        return Admission(why_not="it is not wanted any more")
     rivals = [_wanting(each, facts_of_node) for each in others if each.contender.id != me.id]
     index_of = {gpu.uuid: gpu.index for gpu in link.facts.gpus} if link.facts else {}
     reason = why_not(me.model_copy(update={"wants": wants, "claims": has}), rivals, index_of)
-    return Entry(why_not=reason, takes=wants)
+    return Admission(why_not=reason, takes=wants)
 
 
 def _wanting(waiting: Waiting, facts_of_node: Callable[[str], NodeFacts | None]) -> Contender:

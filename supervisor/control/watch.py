@@ -67,7 +67,7 @@ class Watch:
         self._record: RunRecord | None = None
         self._incidents: tuple[Incident, ...] = ()
         self.stopping: asyncio.Task[None] | None = None
-        self._adopted = False
+        self._owns = False
         """The token was raised: whoever held the run before can launch and stop nothing any more."""
         self._takes_over = False
         """An attempt lived when this watch began; whether it still does the first check shows."""
@@ -105,7 +105,7 @@ class Watch:
             self._record = None
             return BUSY_AGAIN_S
         except StaleToken as error:
-            self._adopted = False
+            self._owns = False
             await self._say(f"Another claim holds this run on its node: {error.detail}")
             return BLIND_AGAIN_S
         except NodeUnreachable as error:
@@ -152,10 +152,10 @@ class Watch:
     async def _load(self) -> RunRecord:
         store = self._around.store
         record = await store.load_run(self.run_id)
-        if not self._adopted:
+        if not self._owns:
             await store.next_token(self.run_id)
             record = await store.load_run(self.run_id)
-            self._adopted = True
+            self._owns = True
             last = last_of(record)
             self._takes_over = last is not None and last.attempt.state == "running"
         self._incidents = tuple(await store.incidents(self.run_id, open_only=True))

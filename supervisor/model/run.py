@@ -216,20 +216,6 @@ class Run(Noun):
     """Grows with every change of the row; the ETag."""
 
 
-def ending_of(attempt: Attempt) -> str | None:
-    """`attempt 2 ended at 03:12:44 UTC with exit code 130: stopped_by_person`; None while it has not ended."""
-    if attempt.state != "ended":
-        return None
-    when = f" at {attempt.ended_at:%Y-%m-%d %H:%M:%S} UTC" if attempt.ended_at else ""
-    how = "" if attempt.exit is None else f" with {attempt.exit.signal or f'exit code {attempt.exit.code}'}"
-    cause = f": {attempt.outcome.cause}" if attempt.outcome else ""
-    return f"attempt {attempt.no} ended{when}{how}{cause}"
-
-
-def _written(value: Any) -> str:
-    return "unset" if value is None else str(value)
-
-
 class Adopted(Noun):
     """What adopting a session answers."""
 
@@ -242,3 +228,17 @@ class Adopted(Noun):
     unknown: tuple[str, ...] = ()
     """What nobody can know of the attempt."""
     session: Adoption
+
+
+def ending_of(attempt: Attempt) -> str | None:
+    """`attempt 2 ended at 03:12:44 UTC with exit code 130: stopped_by_person`; None while it has not ended."""
+    if attempt.state != "ended":
+        return None
+    when = f" at {attempt.ended_at:%Y-%m-%d %H:%M:%S} UTC" if attempt.ended_at else ""
+    how = "" if attempt.exit is None else f" with {attempt.exit.signal or f'exit code {attempt.exit.code}'}"
+    cause = f": {attempt.outcome.cause}" if attempt.outcome else ""
+    return f"attempt {attempt.no} ended{when}{how}{cause}"
+
+
+def _written(value: Any) -> str:
+    return "unset" if value is None else str(value)

@@ -158,7 +158,8 @@ def _restrained(case: Case, decision: Decision) -> Decision:
     hold = case.run.hold
     if hold and (hold.until is None or hold.until > case.now):
         return Wait(
-            sentence=f"On hold by {hold.by} ({hold.why}). Without the hold: {decision.sentence}", until=hold.until
+            sentence=f"{hold.sentence[0].upper()}{hold.sentence[1:]}. Without the hold: {decision.sentence}",
+            until=hold.until,
         )
     if not case.run.link.ok:
         return Wait(sentence=f"The node is not seen. When it is back: {decision.sentence}")

@@ -167,7 +167,7 @@ def test_on_hold_nothing_is_launched_and_nothing_stopped() -> None:
     decision = decided("gpu_oom", hold=hold)
     assert isinstance(decision, Wait)
     assert decision.until == hold.until
-    assert "On hold by anna (looking)" in decision.sentence
+    assert "On hold by anna: looking. Without the hold:" in decision.sentence
     assert isinstance(decided("resume_failed", hold=hold, final=False), Wait)
     over = Hold(by="anna", why="looking", until=NOW - timedelta(seconds=1))
     assert isinstance(decided("gpu_oom", hold=over), Restart)
