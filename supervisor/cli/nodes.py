@@ -122,7 +122,7 @@ def list_nodes(json: Json = False) -> None:
         for node in nodes:
             print_json(node)
         return
-    print_table(("NAME", "WHERE", "SEEN", "GPUS", "SAYS"), (_row(node) for node in nodes))
+    print_table(("NAME", "WHERE", "SEEN", "GPUS", "SAYS"), (row_of(node) for node in nodes))
 
 
 @app.command("rm")
@@ -211,6 +211,20 @@ def container_of(kinds: dict[str, str | None], prefix: str | None, *, sudo: bool
     return {"kind": kind, "id": name, "sudo": sudo}
 
 
+def row_of(node: dict[str, Any]) -> tuple[str | Text, ...]:
+    """Its line of the list: what is on hold hides no fault."""
+    link = node["link"]
+    seen = Text("yes", style="green") if link["ok"] else Text("no", style="red")
+    hold = node.get("hold")
+    says = (
+        f"on hold by {hold['by']}: {hold['why']}" if hold else "",
+        link["error"] or (f"{len(node['missing'])} missing" if node["missing"] else ""),
+        _claims(node["gpus"]),
+    )
+    words = "; ".join(part for part in says if part)
+    return (node["name"][:20], node["shown"][:24], seen, str(len(node["gpus"])), words)
+
+
 def _pinned(vigil: Vigil, spec: NodeSpec, *, yes: bool, accept: str | None) -> NodeSpec:
     key = vigil.host_key(spec)
     assert spec.ssh is not None
@@ -274,19 +288,9 @@ def _shut_out(vigil: Vigil, spec: NodeSpec, *, yes: bool) -> str:
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        mark = Text("ok  ", style="green") if row["ok"] else Text("miss", style="red")
+        mark = "ok  " if row["ok"] else "miss"
         mend = "" if row["ok"] or not row["mend"] else f"\n       mend: {row['mend']}"
-        print(f"{mark.plain} {row['what']}: {row['found']}{mend}")
-
-
-def _row(node: dict[str, Any]) -> tuple[str | Text, ...]:
-    link = node["link"]
-    seen = Text("yes", style="green") if link["ok"] else Text("no", style="red")
-    says = link["error"] or (f"{len(node['missing'])} missing" if node["missing"] else "")
-    if hold := node.get("hold"):
-        says = f"on hold by {hold['by']}: {hold['why']}"
-    says = "; ".join(part for part in (says, _claims(node["gpus"])) if part)
-    return (node["name"][:20], node["shown"][:24], seen, str(len(node["gpus"])), says)
+        print(f"{mark} {row['what']}: {row['found']}{mend}")
 
 
 def _claims(gpus: list[dict[str, Any]]) -> str:

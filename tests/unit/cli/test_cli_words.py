@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supervisor.cli.demo import CONFIG, demo_spec, examples_folder
 from supervisor.cli.demo_story import Story
-from supervisor.cli.nodes import container_of, ssh_of
+from supervisor.cli.nodes import container_of, row_of, ssh_of
 from supervisor.cli.specfile import key_values, lay_over, read_spec
 from supervisor.cli.telling import sentence_of
 from supervisor.model.errors import InvalidInput
@@ -148,3 +148,16 @@ def test_the_story_tells_every_event_once():
     story.tell([verdict, decision, event(EventType.RUN_STATE, 3)], run)
     assert [line.split("  ")[1] for line in told] == ["attempt 1: It ran out of memory."]
     assert story.seq == 3
+
+
+def test_a_node_on_hold_still_says_what_is_wrong_with_it() -> None:
+    node = {
+        "name": "gpubox-200",
+        "shown": "gpubox / ct 200",
+        "link": {"ok": False, "error": "it does not answer"},
+        "missing": [],
+        "gpus": [{"index": 0, "claimed_by": "vit-l"}, {"index": 1, "claimed_by": None}],
+        "hold": {"by": "ada", "why": "driver update"},
+    }
+    assert row_of(node)[-1] == "on hold by ada: driver update; it does not answer; vit-l has GPU 0"
+    assert row_of(node | {"hold": None, "gpus": []})[-1] == "it does not answer"
