@@ -29,8 +29,8 @@ from supervisor.model.observation import Observation
 from supervisor.model.run import Attempt, Exit, Outcome, RunState
 from supervisor.model.signature import OwnSignature
 from supervisor.model.verdict import Verdict
-from supervisor.remedy.decide import decide
-from supervisor.remedy.ledger import ledger_of
+from supervisor.remedy.decide import asks_ledger, decide
+from supervisor.remedy.ledger import Ledger, ledger_of
 from supervisor.remedy.receipts import Seen, receipt
 from supervisor.store.records import AttemptRecord, NewEvent, RunRecord
 
@@ -79,7 +79,7 @@ def checked(
     looked = with_attempt(replace(record, blind_since=None), with_facts(row, facts))
     looked, facts = _with_receipt(looked, facts, now)
     looked = replace(looked, run=looked.run.model_copy(update={"progress": examination.progress, "verdict": verdict}))
-    ledger = ledger_of(looked.run.attempts, resume=record.spec.resume)
+    ledger = ledger_of(looked.run.attempts, resume=record.spec.resume) if asks_ledger(verdict) else Ledger()
     decision = decide(seen_run(looked), record.spec, remedy_context(looked), verdict, ledger, now)
     facts = _decided(facts, decision, verdict)
     run = looked.run

@@ -38,6 +38,12 @@ def decide(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledge
     return adopted.restrained(run.attempts[-1], _decided(run, spec, context, verdict, ledger, now), verdict)
 
 
+def asks_ledger(verdict: Verdict) -> bool:
+    """Whether a decision about an attempt with this verdict looks at the ledger; making one takes longer than a check
+    of a healthy attempt may."""
+    return verdict.final or not _left_alone(_row(verdict.cause))
+
+
 def _decided(run: Run, spec: Spec, context: RemedyContext, verdict: Verdict, ledger: Ledger, now: datetime) -> Decision:
     if verdict.final and verdict.cause == "finished":
         return Finish(sentence=verdict.sentence or "The work is complete.")
@@ -94,10 +100,10 @@ def _alive(case: Case) -> Decision:
     row = case.row
     if row.id == "resume_failed":
         return _failed_resume(case)
-    if row.id in QUIET or row.role in {"blind", "fallout"}:
-        return Wait()
-    if row.role == "root":
-        return Wait(sentence=f"Waits for the end of the attempt before anything is done about {row.id}.")
+    if _left_alone(row):
+        ends_soon = row.role == "root" and row.id not in QUIET
+        sentence = f"Waits for the end of the attempt before anything is done about {row.id}."
+        return Wait(sentence=sentence) if ends_soon else Wait()
     allowed = permission(case.spec, row.id, correctable=correctable(case))
     if allowed.action == "shadow":
         would = _instead(case)
@@ -105,6 +111,11 @@ def _alive(case: Case) -> Decision:
     if allowed.action == "alert":
         return Alert(sentence=case.verdict.sentence or row.means)
     return _stopped_for(case, allowed)
+
+
+def _left_alone(row: Cause) -> bool:
+    """Nothing is done about it while the attempt lives."""
+    return row.id in QUIET or row.role in {"blind", "fallout", "root"}
 
 
 def _failed_resume(case: Case) -> Decision:

@@ -3,13 +3,14 @@ from typing import Any
 
 import pytest
 
+from supervisor.model.causes import catalogue
 from supervisor.model.code import Code
 from supervisor.model.decision import Alert, Decision, Finish, GiveUp, HoldRun, Restart, StopAttempt, Wait
 from supervisor.model.run import Hold, LinkView, RunState
 from supervisor.model.spec import Spec
 from supervisor.remedy.context import RemedyContext
-from supervisor.remedy.decide import decide
-from supervisor.remedy.ledger import ledger_of
+from supervisor.remedy.decide import asks_ledger, decide
+from supervisor.remedy.ledger import Ledger, ledger_of
 from tests.unit.remedy.made import NOW, attempt, context, corrected, run, spec, verdict
 
 CHUNK = "config.attention.sdpa_chunk"
@@ -26,6 +27,31 @@ def decided(
     return decide(
         run(*made, **changes), of, around or context(8), verdict(cause, **facts), ledger_of(made, resume=of.resume), NOW
     )
+
+
+class NotAsked(Ledger):
+    """A ledger that nobody may look at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in {"entries", "bad", "good", "unhelpful", "with_end"}:
+            raise AssertionError(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("cause", sorted(catalogue()))
+def test_where_the_ledger_is_not_asked_it_is_not_looked_at(cause: str) -> None:
+    of = spec(policy={"default": "restart"})
+    alive = verdict(cause, final=False)
+    made = attempt(of, 1, cause="gpu_oom"), attempt(of, 2)
+    ledgers = [ledger_of(made, resume=of.resume), *([] if asks_ledger(alive) else [NotAsked()])]
+    decisions = [decide(run(*made), of, context(8), alive, ledger, NOW) for ledger in ledgers]
+    assert all(one == decisions[0] for one in decisions)
+    assert asks_ledger(verdict(cause, final=True))
+
+
+def test_a_healthy_attempt_asks_no_ledger_and_a_hang_does() -> None:
+    assert not asks_ledger(verdict("healthy", final=False))
+    assert asks_ledger(verdict("hang_collective", final=False))
 
 
 def test_out_of_memory_is_restarted_with_the_first_knob_that_relieves_it() -> None:
