@@ -26,6 +26,15 @@ _COLOURS = {
     "host": "red",
     "never": "red",
 }
+_WORTH = {
+    "none": "nothing to mend",
+    "unchanged": "may start again as it is",
+    "wait": "may start again later",
+    "corrected": "needs a changed setting",
+    "host": "the machine needs mending",
+    "never": "needs a person",
+}
+"""What a restart is worth, for people."""
 
 
 def diagnose_files(
@@ -111,7 +120,7 @@ def _print_for_people(name: str, verdict: Verdict, out: IO[str]) -> None:
     head = Text(name, style="bold")
     head.append("  ")
     head.append(verdict.cause, style=f"bold {_COLOURS[str(verdict.retry)]}")
-    head.append(f"  {verdict.retry}, {verdict.confidence}", style="dim")
+    head.append(f"  {_WORTH[str(verdict.retry)]}, {verdict.confidence}", style="dim")
     console.print(head)
     console.print(Text(f"  {verdict.sentence}"))
     for one in verdict.evidence:

@@ -103,11 +103,12 @@ def _standing(run: Run) -> list[Text]:
         parts = [f"step {progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else "")]
         if progress.loss is not None:
             parts.append(f"loss {progress.loss:.4g}")
-        if progress.rate_per_s is not None:
+        goes_on = run.state not in ENDED
+        if goes_on and progress.rate_per_s is not None:
             parts.append(f"{progress.rate_per_s:.3g} steps/s")
-        if progress.tokens_per_s is not None:
+        if goes_on and progress.tokens_per_s is not None:
             parts.append(f"{progress.tokens_per_s:.0f} tokens/s")
-        if progress.eta_s is not None:
+        if goes_on and progress.eta_s is not None:
             parts.append(f"{_duration(progress.eta_s)} to go")
         lines.append(Text("at      " + ", ".join(parts)))
     return lines

@@ -38,7 +38,7 @@ def why(run: RunKey, json: Json = False) -> None:
 def compare(
     run: RunKey,
     attempts: Annotated[
-        str | None, typer.Argument(metavar="[2..5]", help="Attempts: 2..5, or 1,3; default: the last five.")
+        str | None, typer.Argument(metavar="ATTEMPTS", help="2..5, or 1,3; default: the last five.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -60,10 +60,10 @@ def _explained(found: Why) -> Text:
     lines.append(Text(f"{'concluded':<11}{found.concluded}{sure}"))
     for place, ruled in enumerate(found.ruled_out):
         lines.append(Text(f"{'ruled out' if place == 0 else '':<11}{ruled.cause}: {ruled.why}"))
-    when = f", {short_time(found.at)}" if found.at else ""
-    lines.append(Text(f"{'will' + when + ' ' if when else 'will':<11}{found.will}", style="bold"))
+    when = f" (at {short_time(found.at)})" if found.at else ""
+    lines.append(Text(f"{'will':<11}{found.will}{when}", style="bold"))
     if found.stop:
-        lines.append(Text(f"{'not that':<11}{found.stop}"))
+        lines.append(Text(f"{'prevent':<11}{found.stop}"))
     if found.go_on:
         lines.append(Text(f"{'go on':<11}{found.go_on}"))
     return Text("\n").join(lines)

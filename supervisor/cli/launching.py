@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from supervisor.cli.output import Json, out, print_hanging, print_json, say
+from supervisor.cli.output import Json, out, print_json, say
 from supervisor.cli.specfile import lay_over, read_spec
 from supervisor.client import Vigil
 from supervisor.model.begin import Begin
@@ -45,8 +45,8 @@ def launch(
             if json:
                 print_json({"lines": consent.lines, "consent": consent.facts})
             else:
-                for line in consent.lines:
-                    print_hanging(Text(line), indent=12)
+                for line in consent.lines:  # wrapped already, with hanging indents
+                    out().print(Text(line), soft_wrap=True)
             return
         run = vigil.accept(adopts, spec) if adopts else vigil.create_run(spec, begin=begin)
     if json:

@@ -238,7 +238,10 @@ def _pinned(vigil: Vigil, spec: NodeSpec, *, yes: bool, accept: str | None) -> N
                 f"The host key of {host} is not accepted yet.",
                 remedy=f"Compare it, then add --accept-key {fingerprint}",
             )
-        typer.confirm("Is it the right one?", abort=True, err=True)
+        say("Compare it with what that machine itself prints: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
+        if not typer.confirm("Is it the right one?", err=True):
+            say("Nothing was added.")
+            raise typer.Exit(1)
     return spec.model_copy(update={"host_keys": (key["line"],)})
 
 

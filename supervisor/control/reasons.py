@@ -81,6 +81,8 @@ def _next(record: RunRecord, now: datetime) -> Next:
         return Next(f"Ends the attempt and launches the next{reason}.", now, stop=f"vigil stop {run.name}")
     if request is None and run.state in ENDED:
         return _rests(run)
+    if lives and last is not None and last.attempt.adopted is not None and last.attempt.adopted.accepted is None:
+        return Next("Nothing: it was adopted and is only watched. When it ends, a person is told.", stop=None)
     if lives:
         sentence = run.verdict.next if run.verdict and run.verdict.next else None
         watches = (
@@ -88,6 +90,8 @@ def _next(record: RunRecord, now: datetime) -> Next:
             "policy says what may be done."
         )
         return Next(sentence or watches, stop=hold)
+    if run.state is RunState.PENDING and run.reason and (request is None or run.reason != request.why):
+        return Next(f"Launches it when nothing is in its way any more: {run.reason}.", stop=hold)
     plan = next_plan(record, now)
     if isinstance(plan, Restart):
         return Next(f"Launches the next attempt. {plan.sentence}", plan.not_before or now, stop=hold)

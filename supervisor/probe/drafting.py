@@ -22,6 +22,12 @@ RANKS = frozenset({"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHEL
 """What a launcher puts into its workers' environment."""
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _FOLDER_FLAGS = re.compile(r"--?(?:output|out|save|ckpt|checkpoint|checkpoints)(?:[_.-]?(?:dir|path|folder))?\Z")
+_FOLDER_KEYS = re.compile(
+    r"""(?m)^[\s{]*["']?(?:output|save|ckpt|checkpoint|checkpoints)_(?:dir|path|folder)["']?\s*[:=]\s*"""
+    r"""["']?(?P<place>[^"'\s#,}]+)"""
+)
+_USUAL_FOLDERS = ["out", "output", "outputs", "checkpoints", "runs", "."]
+_CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml")
 _NUMBERED = re.compile(
     r"(?P<head>[\w.=-]*?(?:checkpoint|ckpt|step|iter|epoch|global_step)[_=-]?)(?P<no>\d+)(?P<tail>\D*)\Z"
 )
@@ -47,9 +53,19 @@ def draft(roots: list[Stat], table: processes.Table, *, gpus_known: bool) -> dic
     preset = _preset(argv, argv_of(trainer.pid), script, cwd_of(trainer.pid))
     if preset:
         found["preset"] = preset
-    checkpoint = _checkpoint([*argv, *argv_of(trainer.pid)], cwd, preset)
+    words = [*argv, *argv_of(trainer.pid)]
+    configuration = _configuration(words, cwd)
+    if configuration:
+        notes.append(
+            f"config: {configuration} is named on the command line; write {{config}} there, and "
+            f"`config: {{file: {configuration}}}`, and its settings can be turned"
+        )
+    checkpoint = _checkpoint([*_flagged(words), *_told(configuration, cwd)], cwd, preset)
     if checkpoint:
         found["checkpoint"] = checkpoint
+    elif checkpoint := _checkpoint(_USUAL_FOLDERS, cwd, preset):
+        found["checkpoint"] = checkpoint
+        notes.append(f"checkpoint: {checkpoint['path']} is a guess by its name; are the checkpoints there this run's?")
     elif preset is None:
         notes.append("checkpoint: nothing was recognised; without `checkpoint` and `resume` no attempt can go on")
     _note_files(trainer, notes)
@@ -190,19 +206,19 @@ def _preset(argv: list[str], trainer: list[str], script: str | None, cwd: str | 
     return None
 
 
-def _checkpoint(words: list[str], cwd: str | None, preset: str | None) -> dict[str, str] | None:
-    for place in _folders(words):
+def _checkpoint(places: list[str], cwd: str | None, preset: str | None) -> dict[str, str] | None:
+    for place in places:
         path = os.path.join(cwd or "/", place)
         step = pattern_in(path)
         if step:
             return {"path": place, "step": step}
         if preset == "hf-trainer":
             return {"path": place}
-    step = pattern_in(cwd) if cwd else None
-    return {"path": ".", "step": step} if step else None
+    return None
 
 
-def _folders(words: list[str]) -> list[str]:
+def _flagged(words: list[str]) -> list[str]:
+    """Folders that flags of the command line name."""
     found = []
     for number, word in enumerate(words):
         flag, equals, value = word.partition("=")
@@ -210,7 +226,22 @@ def _folders(words: list[str]) -> list[str]:
             value = value if equals else (words[number + 1] if number + 1 < len(words) else "")
             if value and not value.startswith("-") and value not in found:
                 found.append(value)
-    return [*found, *(name for name in ("out", "output", "outputs", "checkpoints", "runs") if name not in found)]
+    return found
+
+
+def _configuration(words: list[str], cwd: str | None) -> str | None:
+    """The one configuration file that the command line names; None where there is none, or several."""
+    named = {word for word in words if word.endswith(_CONFIGURATIONS) and not word.startswith("-")}
+    there = [word for word in named if os.path.isfile(os.path.join(cwd or "/", word))]
+    return there[0] if len(there) == 1 else None
+
+
+def _told(configuration: str | None, cwd: str | None) -> list[str]:
+    """Folders that the configuration file names."""
+    if configuration is None:
+        return []
+    text = folder.content(os.path.join(cwd or "/", configuration), MAX_SCRIPT_BYTES).decode("utf-8", "replace")
+    return [match["place"] for match in _FOLDER_KEYS.finditer(text)]
 
 
 def _note_pipe(roots: list[Stat], notes: list[str]) -> None:

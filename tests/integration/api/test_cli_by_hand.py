@@ -106,7 +106,7 @@ def test_a_faulty_draft_opens_again_in_a_terminal(served, editor, tmp_path):
 def test_why_and_compare(served, capsys):
     served.fleet.put("vit-l", attempts=(attempt(1), attempt(2)))
     assert vigil(["why", "vit-l"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "not that   vigil hold vit-l"
+    assert capsys.readouterr().out.splitlines()[-1] == "prevent    vigil hold vit-l"
     assert vigil(["why", "vit-l", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["will"] == "Nothing."
     assert vigil(["compare", "vit-l", "1..2"]) == 0

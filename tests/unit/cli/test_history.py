@@ -1,8 +1,11 @@
 """What `vigil show` says of an attempt's code and versions."""
 
-from supervisor.cli.history import attempt_lines
+import pytest
+
+from supervisor.cli.history import attempt_lines, history
 from supervisor.model.code import Code
-from supervisor.model.run import Attempt
+from supervisor.model.run import Attempt, LinkView, Run, RunState
+from supervisor.model.verdict import Progress
 
 FIRST = Attempt(
     no=1,
@@ -35,3 +38,14 @@ def test_a_later_one_tells_what_is_another():
 def test_unknown_code_says_why():
     text = shown(FIRST.model_copy(update={"code": Code(why="the work folder is in no git repository"), "versions": {}}))
     assert "code    unknown commit (the work folder is in no git repository)" in text
+
+
+@pytest.mark.parametrize(("state", "told"), [(RunState.RUNNING, True), (RunState.STOPPED, False)])
+def test_what_has_ended_has_no_pace_and_no_time_to_go(state, told):
+    progress = Progress(step=500, total_steps=2000, rate_per_s=2.0, eta_s=750.0)
+    run = Run.model_construct(
+        id="1", name="a", node="n", state=state, link=LinkView(ok=True), progress=progress, attempts=()
+    )
+    text = history(run).plain
+    assert "step 500 of 2000" in text
+    assert ("2 steps/s" in text, "to go" in text) == (told, told)

@@ -9,6 +9,7 @@ import pytest
 from supervisor.control.facts import Facts
 from supervisor.control.reasons import why
 from supervisor.control.written import with_attempt, with_facts
+from supervisor.model.adoption import Adoption
 from supervisor.model.causes import Retry
 from supervisor.model.run import Exit, Hold, LinkView, Outcome, RunState
 from supervisor.model.verdict import Evidence, RuledOut, Verdict
@@ -101,3 +102,27 @@ def test_a_node_that_is_not_seen_is_said_first() -> None:
     found = why(living(), LinkView(ok=False, last_seen=NOW, error="no route"), NOW)
     assert found.saw[0] == "the node is not seen since 2026-03-01 12:00:00 UTC: no route"
     assert found.concluded == "Nothing yet."
+
+
+def test_what_waits_for_another_run_says_for_which() -> None:
+    asked = Request(kind="start", by="ann", why=None, requested_at=NOW)
+    waits = living(request=asked, state=RunState.PENDING, reason="after b", attempts=())
+    found = why(replace(waits, records={}), SEEN, NOW)
+    assert (found.will, found.at) == ("Launches it when nothing is in its way any more: after b.", None)
+    assert found.stop == "vigil hold a -m WHY"
+
+
+def test_what_is_only_watched_is_said_to_be() -> None:
+    before = living()
+    adopted = Adoption(
+        session="llm",
+        pane="%1",
+        socket="/tmp/tmux-1/default",
+        server_pid=7,
+        server_start_ticks=1,
+        roots=((8, 2),),
+    )
+    row = replace(before.records[1], attempt=before.records[1].attempt.model_copy(update={"adopted": adopted}))
+    found = why(replace(before, records={1: row}), SEEN, NOW)
+    assert found.will.startswith("Nothing: it was adopted and is only watched.")
+    assert found.stop is None
