@@ -35,14 +35,7 @@ class Adoptions:
             lambda one: accept(one, run_id, spec, raw, by=by, now=now, facts=facts), runs=frozenset({run_id})
         )
 
-    async def _write(
-        self,
-        work: Callable[[Connection], _T],
-        *,
-        urgent: bool = True,
-        durable: bool = True,
-        runs: frozenset[str] = frozenset(),
-    ) -> _T:
+    async def _write(self, work: Callable[[Connection], _T], **how: Any) -> _T:
         raise NotImplementedError  # the store's own
 
 
