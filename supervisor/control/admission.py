@@ -32,6 +32,8 @@ async def ask(
     `facts_of_node`: what a node has said of itself, None while it is not seen. InvalidInput where the spec names a
     device that its node does not have, NodeUnreachable where the node must be asked and cannot.
     """
+    if record.after is not None and not is_beginning(record) and (reason := await _awaited(store, record)):
+        return Admission(why_not=reason)
     has = record.run.claims
     if has and not (link.facts and link.facts.gpus):
         # The driver does not answer at present: what was claimed stays claimed.
@@ -51,6 +53,13 @@ async def ask(
     index_of = {gpu.uuid: gpu.index for gpu in link.facts.gpus} if link.facts else {}
     reason = why_not(me.model_copy(update={"wants": wants, "claims": has}), rivals, index_of)
     return Admission(why_not=reason, takes=wants)
+
+
+async def _awaited(store: Store, record: RunRecord) -> str | None:
+    """The run that it is to come after, for a person. It may be asked for days, so the node is not asked."""
+    others = [each.contender for each in await store.waiting()]
+    me = next((each for each in others if each.id == record.run.id), None)
+    return why_not(me, [each for each in others if each.id != me.id], {}) if me is not None else None
 
 
 def _wanting(waiting: Waiting, facts_of_node: Callable[[str], NodeFacts | None]) -> Contender:
