@@ -8,6 +8,7 @@ from rich.text import Text
 from supervisor.cli.output import Json, out, print_json, say
 from supervisor.client import Vigil
 from supervisor.model.adoption import SessionRef
+from supervisor.model.reading import parse
 from supervisor.model.writing import write_mapping
 
 
@@ -41,7 +42,8 @@ def adopt(
     Prints the draft of a spec for the next attempt. Until one is accepted (vigil run -f SPEC --adopts RUN), Vigil
     watches only.
     """
-    session = SessionRef(tmux=tmux, pane=pane, socket=socket, socket_name=socket_name, log=log, user=user, name=name)
+    asked = {"tmux": tmux, "pane": pane, "socket": socket, "socket_name": socket_name, "log": log}
+    session = parse(SessionRef, {**asked, "user": user, "name": name}, source="the session")
     with Vigil() as vigil:
         adopted = vigil.adopt(node, session, dry_run=dry_run)
     if json:

@@ -9,7 +9,7 @@ from supervisor.control.nodes import LOCAL, Nodes
 from supervisor.model.errors import Conflict
 from supervisor.model.node import NodeSpec
 from supervisor.model.run import Hold, NodeView
-from supervisor.node import check, host_key
+from supervisor.node import check, host_key, keys
 from supervisor.node.host_key import OwnKey
 from supervisor.store.store import Store
 
@@ -22,9 +22,12 @@ class FleetNodes:
     _now: Callable[[], datetime]
 
     async def add_node(self, spec: NodeSpec, *, by: str) -> NodeView:
-        """A new node; Conflict where the name is taken. Whether it can be reached shows in its link."""
+        """A new node; Conflict where the name is taken, InvalidInput for a pinned key that is none. Whether it can be
+        reached shows in its link."""
         if spec.name == LOCAL.name:
             raise Conflict("`local` is this machine and always there.", remedy="Choose another name.")
+        for line in spec.host_keys:
+            keys.pinned_key(line)
         await self.store.add_node(spec, by=by, now=self._now())
         await self._nodes.open(spec)
         return await self.node(spec.name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from supervisor.control.nodes import Nodes
-from supervisor.model.errors import NodeUnfit, NodeUnreachable
+from supervisor.model.errors import InvalidInput, NodeUnfit, NodeUnreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Leaving:
 async def leave(nodes: Nodes, name: str, runs: Sequence[tuple[str, str | None]], *, anyway: bool) -> Leaving:
     """Clears the node of these runs (id, user) and of Vigil itself.
 
-    CallRefused while anything of them lives; NodeUnreachable or NodeUnfit where the node cannot be asked, unless
-    `anyway`: then that part stays.
+    CallRefused while anything of them lives; NodeUnreachable or NodeUnfit where the node cannot be asked, InvalidInput
+    where its entry is faulty, unless `anyway`: then that part stays.
     """
     by_user: defaultdict[str | None, list[str]] = defaultdict(list, {None: []})
     for run, user in runs:
@@ -34,7 +34,7 @@ async def leave(nodes: Nodes, name: str, runs: Sequence[tuple[str, str | None]],
         who = f"{shown} as {user}" if user else shown
         try:
             gone, kept = await nodes.link(name, user).clear(ids)
-        except (NodeUnreachable, NodeUnfit) as error:
+        except (NodeUnreachable, NodeUnfit, InvalidInput) as error:
             if not anyway:
                 raise type(error)(
                     f"{error.detail} Nothing was removed from the node's records.",

@@ -67,6 +67,8 @@ class Watch:
         self._record: RunRecord | None = None
         self._incidents: tuple[Incident, ...] = ()
         self.stopping: asyncio.Task[None] | None = None
+        self._look_first = False
+        """A stop was answered: what it came to is looked at before it is asked again."""
         self._owns = False
         """The token was raised: whoever held the run before can launch and stop nothing any more."""
         self._takes_over = False
@@ -145,6 +147,8 @@ class Watch:
         if last.attempt.state == "launching":
             if record.run.desired == "stopped":
                 return await self._give_up_launch(record, last)
+            if record.run.hold and last.attempt.adopted is None and not await self._began(record, last):
+                return await self._wait_because(record, record.run.hold.sentence, HELD_AGAIN_S)
             return await self._launch(record, last)
         await self._claim(record)
         return await self._watch_attempt(record, last)
@@ -200,6 +204,11 @@ class Watch:
             return await self._wait_because(record, following, CLAIMED_AGAIN_S)
         return await self._apply(following)
 
+    async def _began(self, record: RunRecord, last: AttemptRecord) -> bool:
+        """A launch that nobody confirmed was carried out: by a daemon that died since, or before the link was cut."""
+        await self._claim(record)
+        return bool((await self._around.link.observe(self._observe_args(record, last, wait_s=0.0))).started)
+
     async def _launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """The attempt's row is written; start it, or find it started."""
         around, facts = self._around, facts_of(last)
@@ -243,7 +252,7 @@ class Watch:
         """One check: observe (answered early at the end), fold, write, and begin a stop where one is due."""
         if stopping.is_due(record, last, self._around.now()):
             return await self._begin_stop()
-        if stopping.is_begun(last) and self.stopping is None:
+        if stopping.is_begun(last) and self.stopping is None and not self._look_first:
             # Also after a restart of the daemon: the intent is on record, the node knows what was done already.
             self.stopping = asyncio.create_task(self._stop(record, last), name=f"stop {record.run.name}")
         wait_s = 0.0 if self._behind else record.spec.watch.interval_s
@@ -251,6 +260,7 @@ class Watch:
         if seen is None:
             self._record = None
             return 0.0
+        self._look_first = False
         if seen.exit is None:
             done = checked(record, last, seen, self._around.now(), self._around.signatures)
         else:
@@ -305,6 +315,9 @@ class Watch:
             _log.warning("stop.failed", run=record.run.name, error=str(error))
             await asyncio.sleep(BLIND_AGAIN_S)
         finally:
+            # The wake-up breaks an observation off. Were a stop begun with the next one too, and answered sooner each
+            # time (a slow checkpoint folder is enough), the end would never be seen.
+            self._look_first = True
             self.stopping = None
             self.wake()
 

@@ -10,6 +10,9 @@ NODE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 LOGIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\$-]{0,63}$"
 HOST_NAME = r"^[A-Za-z0-9_:\[][A-Za-z0-9_.:%\[\]-]{0,252}$"
 JUMP_HOST = r"^([A-Za-z0-9_][A-Za-z0-9_.+\\$-]{0,63}@)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}(:[0-9]{1,5})?$"
+CONTAINER_NAME = r"^([A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,252})?$"
+"""Empty where none is named. What else a shell or a sudoers file could read into it has no place in a name."""
+ONE_WORD = r"^[^\x00-\x1f\x7f]+$"
 TERM_NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
 """The type of a terminal, as in TERM."""
 ContainerKind = Literal["pct", "lxc", "incus", "docker", "prefix"]
@@ -31,11 +34,11 @@ class Container(Noun):
     """The container on that machine."""
 
     kind: ContainerKind
-    id: str = ""
+    id: Annotated[str, Field(pattern=CONTAINER_NAME)] = ""
     """Its id or name; empty for `prefix`."""
     sudo: bool = False
     """Put `sudo -n` before the prefix."""
-    prefix: tuple[str, ...] = ()
+    prefix: tuple[Annotated[str, Field(pattern=ONE_WORD)], ...] = ()
     """For `prefix`: the argv that is put before the probe's command."""
 
     @model_validator(mode="after")
@@ -57,7 +60,7 @@ class NodeSpec(Noun):
     container: Container | None = None
     user: Annotated[str, Field(pattern=LOGIN_NAME)] | None = None
     """Who runs live as; None: whoever the login or the container gives."""
-    python: str | None = None
+    python: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-][^\x00-\x1f\x7f]*$")] | None = None
     """The interpreter for the probe; None: the first `python3` >= 3.10 in PATH."""
     host_keys: tuple[str, ...] = ()
     """Pinned host keys in OpenSSH's format; empty: known_hosts decides."""

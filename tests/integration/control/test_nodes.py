@@ -7,7 +7,7 @@ import pytest
 
 from supervisor.control.leaving import leave
 from supervisor.control.nodes import UNUSED_S, Nodes
-from supervisor.model.errors import NodeUnfit, NodeUnreachable, NotFound
+from supervisor.model.errors import InvalidInput, NodeUnfit, NodeUnreachable, NotFound
 from supervisor.model.node import NodeSpec, SshAddress
 from supervisor.node.link import LinkOptions
 from tests.testbed.probes import scripted_probe
@@ -94,3 +94,11 @@ async def test_leaving_a_node_that_cannot_be_reached(nodes: Nodes) -> None:
     assert left.removed == ()
     assert [words.partition(" could")[0] for words in left.stays] == ["127.0.0.1", "127.0.0.1 as train"]
     assert ".local/state/vigil" in left.stays[0]
+
+
+async def test_a_node_whose_entry_is_faulty_can_be_forgotten(nodes: Nodes, sshd: Sshd) -> None:
+    await nodes.open(NodeSpec(name="faulty", ssh=sshd.address, host_keys=("no key",)))
+    with pytest.raises(InvalidInput, match="pinned host key"):
+        await leave(nodes, "faulty", [], anyway=False)
+    left = await leave(nodes, "faulty", [], anyway=True)
+    assert (left.removed, len(left.stays)) == ((), 1)

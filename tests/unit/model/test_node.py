@@ -28,6 +28,15 @@ def test_hosts_and_ways(host, via):
         ({"ssh": {"host": "a", "via": "x:y:z@@"}}, "ssh.via"),
         ({"ssh": {"host": "a", "via": ""}}, "ssh.via"),
         ({"user": "a b;c"}, "user"),
+        ({"container": {"kind": "pct", "id": "200\nALL ALL=(ALL) NOPASSWD: ALL"}}, "container.id"),
+        ({"container": {"kind": "lxc", "id": "a b"}}, "container.id"),
+        ({"container": {"kind": "incus", "id": "$(reboot)"}}, "container.id"),
+        ({"container": {"kind": "docker", "id": "a*"}}, "container.id"),
+        ({"container": {"kind": "pct", "id": "-x"}}, "container.id"),
+        ({"container": {"kind": "prefix", "prefix": ["enter", "a\nb"]}}, "container.prefix.1"),
+        ({"python": ""}, "python"),
+        ({"python": "-c"}, "python"),
+        ({"python": "/opt/py\nthon"}, "python"),
     ],
 )
 def test_what_could_never_be_reached_is_refused(more, place):

@@ -68,12 +68,12 @@ def test_every_word_arrives_as_it_was(words: list[str]) -> None:
 
 def test_attach_names_the_whole_way() -> None:
     address = SshAddress(host="gpubox", port=2222, user="root", via="me@jump:22")
-    spec = NodeSpec(name="box", ssh=address, container=Container(kind="lxc", id="c 1"))
+    spec = NodeSpec(name="box", ssh=address, container=Container(kind="lxc", id="c-1"))
     argv = attach_argv(spec, ["tmux", "attach", "-t", "r 1"])
     assert argv[:8] == ["ssh", "-t", "-p", "2222", "-l", "root", "-J", "me@jump:22"]
     assert argv[8:10] == ["--", "gpubox"]
     there = shlex.split(argv[10])
-    assert there[:4] == ["lxc-attach", "-n", "c 1", "--"]
+    assert there[:4] == ["lxc-attach", "-n", "c-1", "--"]
     assert there[-4:] == ["tmux", "attach", "-t", "r 1"]
 
 
