@@ -15,7 +15,8 @@ from supervisor.remedy.shellwords import Word, words
 Command = str | tuple[str, ...]
 _PATH_SIGNS = "./{"
 """A word that holds one of them, after a flag's value, is rather the program's script than a second value."""
-_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k|a)?sh|(?:.*/)?fish")
+_SHELL_ONLY = re.compile(r"(?:.*/)?(?:(?:ba|da|z|k|a)?sh|fish)")
+_SHELL = re.compile(rf"{_SHELL_ONLY.pattern}|(?:.*/)?(?:su|runuser|script)")
 _LINE_OPTION = re.compile(r"-[a-z]*c")
 _SHOWN = 80
 
@@ -232,9 +233,24 @@ def _program_end(line: str) -> int:
 
 def _must_be_passed_on(argv: Sequence[str]) -> None:
     """Behind `bash -c LINE` arguments are the shell's own: the program would begin anew, and nobody would say so."""
-    for shell, option, line in zip(argv, argv[1:], argv[2:], strict=False):
-        if _SHELL.fullmatch(shell) and _LINE_OPTION.fullmatch(option) and not re.search(r"\$[@*{1-9]", line):
-            raise _no_place(line, f"is a line of {shell} {option}, whose program is not given what follows the line")
+    for place, shell in enumerate(argv):
+        option = _line_option(argv, place) if _SHELL.fullmatch(shell) else None
+        if option is None or re.search(r"\$[@*{1-9]", argv[option + 1]):
+            continue
+        why = f"is a line of {shell} {argv[option]}, whose program is not given what follows the line"
+        raise _no_place(argv[option + 1], why)
+
+
+def _line_option(argv: Sequence[str], shell: int) -> int | None:
+    """Where the option `-c` of that shell stands, with a line behind it; its script ends its options."""
+    is_su = not _SHELL_ONLY.fullmatch(argv[shell])
+    for place in range(shell + 1, len(argv) - 1):
+        if _LINE_OPTION.fullmatch(argv[place]):
+            return place
+        is_value = argv[place - 1] in {"-o", "-O", "+o", "+O"}
+        if not is_su and not is_value and not argv[place].startswith(("-", "+")):
+            return None
+    return None
 
 
 def _must_fit(line: str, arguments: Sequence[str]) -> None:

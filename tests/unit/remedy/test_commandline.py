@@ -157,7 +157,7 @@ def test_resume_arguments_go_to_the_program(command: object, after: object) -> N
         *("prepare && run", "run && evaluate", "run x | tee log && evaluate"),
         # What follows a shell's own line never reaches the program in it.
         *('bash -c "run x"', "cd x && /bin/bash -lc 'run x'", "srun -n 2 sh -ec 'run x'", ("bash", "-c", "run x")),
-        *("timeout 1h zsh -c 'run $HOME'", "run \\"),
+        *("timeout 1h zsh -c 'run $HOME'", "run \\", "bash -x -o pipefail -c 'run x'", "su - train -c 'run x'"),
     ],
 )
 def test_where_it_cannot_be_told_which_program_is_meant_a_place_is_asked_for(command: Command) -> None:
@@ -173,6 +173,8 @@ def test_where_it_cannot_be_told_which_program_is_meant_a_place_is_asked_for(com
         (("bash", "-c", "run {resume} x"), ("bash", "-c", "run --resume /a x")),
         ("bash -c 'run \"$@\"' -", "bash -c 'run \"$@\"' - --resume /a"),
         ("run\r", "run\r --resume /a"),
+        ("bash run.sh -c fast x", "bash run.sh -c fast x --resume /a"),
+        ("python -c 'run()' x", "python -c 'run()' x --resume /a"),
     ],
 )
 def test_a_line_within_a_line_is_given_them_where_it_says_so(command: Command, after: Command) -> None:
