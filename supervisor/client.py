@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 import httpx2
 
-from supervisor.client_nodes import NodeCalls, quoted
+from supervisor.client_nodes import NodeCalls, given, quoted
 from supervisor.model import errors
 from supervisor.model.adoption import SessionRef
 from supervisor.model.begin import UNSAID, Begin
@@ -122,7 +122,7 @@ class Vigil(NodeCalls):
         params = {"limit": "100", "state": state, "node": node, "q": q}
         cursor: str | None = None
         while True:
-            page = self._json("GET", "/api/v1/runs", params=_given(params | {"cursor": cursor}))
+            page = self._json("GET", "/api/v1/runs", params=given(params | {"cursor": cursor}))
             yield from (_run_of(item) for item in page["items"])
             cursor = page["next_cursor"]
             if cursor is None:
@@ -156,14 +156,6 @@ class Vigil(NodeCalls):
         """Takes the hold back."""
         return self._call(key, "release", {"why": why})
 
-    def hold_all(self, node: str | None = None, *, why: str | None = None, until: str | None = None) -> dict[str, Any]:
-        """Only watches all runs of a node, or of all nodes. Answers the node, or the list of holds."""
-        return dict(self._json("POST", _held(node, "hold"), json=_given({"why": why, "until": until})))
-
-    def release_all(self, node: str | None = None, *, why: str | None = None) -> dict[str, Any]:
-        """Takes that back."""
-        return dict(self._json("POST", _held(node, "release"), json=_given({"why": why})))
-
     def promote(self, key: str, cause: str, to: Action) -> Run:
         """Another policy for one cause."""
         return _run_of(self._json("POST", _path(key, ":promote"), json={"cause": cause, "to": to}))
@@ -183,7 +175,7 @@ class Vigil(NodeCalls):
     ) -> Edited:
         """Another spec for the run; Conflict where `tag` is not that of the present one."""
         headers = {"If-Match": f'"{tag}"'} if tag else {}
-        params = _given({"why": why, "dry_run": "true" if dry_run else None})
+        params = given({"why": why, "dry_run": "true" if dry_run else None})
         answer = self._json("PUT", _path(key, "/spec"), json=dict(spec), params=params, headers=headers)
         return Edited.model_validate(answer, extra="ignore")
 
@@ -193,7 +185,7 @@ class Vigil(NodeCalls):
 
     def compare(self, key: str, attempts: str | None = None) -> Comparison:
         """Attempts side by side; `attempts` such as `2..5` or `1,3`, default: the last five."""
-        params = _given({"attempts": attempts})
+        params = given({"attempts": attempts})
         return Comparison.model_validate(self._json("GET", _path(key, "/compare"), params=params), extra="ignore")
 
     def adopt(self, node: str, session: SessionRef, *, dry_run: bool = False) -> Adopted:
@@ -215,7 +207,7 @@ class Vigil(NodeCalls):
 
     def log(self, key: str, *, attempt: int | None = None, since: int = 0, limit: int = _LOG_PIECE_BYTES) -> LogPiece:
         """The next bytes of an attempt's log (default: the newest attempt)."""
-        params = _given({"attempt": attempt, "since": since, "limit": limit})
+        params = given({"attempt": attempt, "since": since, "limit": limit})
         answer = self._send("GET", _path(key, "/log"), params=params)
         no = answer.headers.get("x-attempt")
         return LogPiece(
@@ -238,13 +230,13 @@ class Vigil(NodeCalls):
 
     def series(self, key: str, *, names: str | None = None, step_s: float | None = None) -> dict[str, Any]:
         """`{"t", "series"}` of the run."""
-        return dict(self._json("GET", _path(key, "/series"), params=_given({"names": names, "step_s": step_s})))
+        return dict(self._json("GET", _path(key, "/series"), params=given({"names": names, "step_s": step_s})))
 
     def attach(
         self, key: str, *, write: bool = False, attempt: int | None = None, term: str | None = None
     ) -> Attachment:
         """The command that shows an attempt's terminal (default: the newest's) on the daemon's host."""
-        body = _given({"write": write, "attempt": attempt, "term": term})
+        body = given({"write": write, "attempt": attempt, "term": term})
         return Attachment.model_validate(self._json("POST", _path(key, ":attach"), json=body), extra="ignore")
 
     def wait(
@@ -289,7 +281,7 @@ class Vigil(NodeCalls):
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _call(self, key: str, call: Call, body: Mapping[str, Any]) -> Run:
-        return _run_of(self._json("POST", _path(key, f":{call}"), json=_given(body)))
+        return _run_of(self._json("POST", _path(key, f":{call}"), json=given(body)))
 
     def _json(self, method: str, path: str, **how: Any) -> Any:
         answer = self._send(method, path, **how)
@@ -366,10 +358,6 @@ def _run_of(data: Any) -> Run:
     return Run.model_validate(data, extra="ignore")
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
-
-
 def _path(key: str, rest: str = "") -> str:
     return f"/api/v1/runs/{quoted(key)}{rest}"
 
@@ -378,10 +366,6 @@ def _begin(begin: Begin) -> dict[str, str]:
     flags = {"fresh": begin.fresh, "anyway": begin.anyway}
     chosen = {name: "true" for name, wanted in flags.items() if wanted}
     return chosen if begin.checkpoint is None else {"from": begin.checkpoint, **chosen}
-
-
-def _held(node: str | None, call: str) -> str:
-    return f"/api/v1/runs:{call}" if node is None else f"/api/v1/nodes/{quoted(node)}:{call}"
 
 
 def _address_in(folder: Path) -> str | None:

@@ -46,6 +46,14 @@ class NodeCalls:
         """`{"line", "accepted"}`: the daemon's own public key, and whether the node's login lets it in."""
         return dict(self._json("POST", "/api/v1/nodes:key", json=spec.model_dump(mode="json"), timeout=60.0))
 
+    def hold_all(self, node: str | None = None, *, why: str | None = None, until: str | None = None) -> dict[str, Any]:
+        """Only watches all runs of a node, or of all nodes. Answers the node, or the list of holds."""
+        return dict(self._json("POST", _held(node, "hold"), json=given({"why": why, "until": until})))
+
+    def release_all(self, node: str | None = None, *, why: str | None = None) -> dict[str, Any]:
+        """Takes that back."""
+        return dict(self._json("POST", _held(node, "release"), json=given({"why": why})))
+
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _json(self, method: str, path: str, **how: Any) -> Any:
@@ -56,3 +64,12 @@ class NodeCalls:
 def quoted(part: str) -> str:
     """One part of a path, whatever stands in it."""
     return quote(part, safe="")
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not None of it: a body or a query names only what was said."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _held(node: str | None, call: str) -> str:
+    return f"/api/v1/runs:{call}" if node is None else f"/api/v1/nodes/{quoted(node)}:{call}"
