@@ -8,7 +8,7 @@ from rich.text import Text
 from supervisor.cli.output import Json, is_terminal, out, print_json, say, state_text
 from supervisor.cli.specfile import key_values
 from supervisor.client import Vigil
-from supervisor.model.run import Run
+from supervisor.model.run import Run, RunState
 
 RunKey = Annotated[str, typer.Argument(metavar="RUN", help="Name or id.")]
 Why = Annotated[str | None, typer.Option("--message", "-m", metavar="WHY", help="Stands in the run's history.")]
@@ -54,7 +54,10 @@ def restart(
     """Ends the attempt and launches the next, with changes by hand."""
     at: Literal["now", "checkpoint"] = "checkpoint" if at_checkpoint else "now"
     with Vigil() as vigil:
-        show_run(vigil.restart(run, set=key_values(settings or []), why=why, at=at, anyway=anyway), json)
+        asked = vigil.restart(run, set=key_values(settings or []), why=why, at=at, anyway=anyway)
+    show_run(asked, json)
+    if at_checkpoint and not json and asked.state is RunState.RUNNING:
+        say(f"It restarts at its next whole checkpoint. To take that back: vigil release {asked.name}")
 
 
 def promote(

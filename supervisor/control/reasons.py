@@ -83,6 +83,8 @@ def _next(record: RunRecord, now: datetime) -> Next:
         return _rests(run)
     if lives and last is not None and last.attempt.adopted is not None and last.attempt.adopted.accepted is None:
         return Next("Nothing: it was adopted and is only watched. When it ends, a person is told.", stop=None)
+    if lives and last is not None and last.attempt.state == "launching" and run.reason:
+        return Next(f"Tries again to launch the attempt. {run.reason}", stop=f"vigil stop {run.name}")
     if lives:
         sentence = run.verdict.next if run.verdict and run.verdict.next else None
         watches = (

@@ -127,7 +127,7 @@ class Watch:
             self._record = None
             return 0.0
         except (CallRefused, NodeUnfit, InvalidInput) as error:
-            await self._say(f"The node refuses: {error.detail}")
+            await self._say(f"The node refuses: {error}")
             return BLIND_AGAIN_S
         except Exception as error:
             # A fault of our own must not look like a run that is watched.

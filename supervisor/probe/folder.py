@@ -61,6 +61,16 @@ def attempt_folder(run: str, attempt: int) -> str:
     return os.path.join(run_folder(run), str(attempt))
 
 
+def rendered_before(run: str) -> list[str]:
+    """The copies of its configuration that Vigil wrote for the run, beside the person's own."""
+    try:
+        with open(os.path.join(run_folder(run), "rendered.json"), "rb") as file:
+            known: list[str] = json.load(file)
+    except (OSError, ValueError):
+        return []
+    return known
+
+
 def attempts_of(run: str) -> list[int]:
     """The numbers of the attempts that have a folder, ascending."""
     try:

@@ -71,6 +71,8 @@ def forget(run: str, table: processes.Table) -> dict[str, Any]:
         session.end(run)
     for number in folder.attempts_of(run):
         _forget_attempt(folder.attempt_folder(run, number))
+    for path in folder.rendered_before(run):
+        _remove(path)
     for name in _RUN_FILES:
         _remove(os.path.join(run_folder, name))
     _remove(folder.socket_path(run))

@@ -130,26 +130,17 @@ def _write_configuration(args: dict[str, Any], rendered: bytes, attempt_folder: 
         with open(path, "rb") as file:
             if file.read() == rendered:
                 return
-        if path not in _rendered_before(args["run"]):
+        if path not in folder.rendered_before(args["run"]):
             raise CallError(
                 "call_refused", f"{path} exists and is not Vigil's; it is not overwritten", "move it out of the way"
             )
     if args.get("config_beside"):
         # Ours from before it exists: what is written down here may be replaced later.
-        known = json.dumps(sorted({*_rendered_before(args["run"]), path}))
+        known = json.dumps(sorted({*folder.rendered_before(args["run"]), path}))
         folder.replace_file(os.path.join(folder.run_folder(args["run"]), "rendered.json"), known.encode())
         folder.replace_file(path, rendered, mode=0o644)
     else:
         folder.replace_file(path, rendered)
-
-
-def _rendered_before(run: str) -> list[str]:
-    try:
-        with open(os.path.join(folder.run_folder(run), "rendered.json"), "rb") as file:
-            known: list[str] = json.load(file)
-    except (OSError, ValueError):
-        return []
-    return known
 
 
 def _keep_code(args: dict[str, Any], files: Files, looked_at: threading.Event, parcel: bytes) -> None:

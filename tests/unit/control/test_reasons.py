@@ -126,3 +126,11 @@ def test_what_is_only_watched_is_said_to_be() -> None:
     found = why(replace(before, records={1: row}), SEEN, NOW)
     assert found.will.startswith("Nothing: it was adopted and is only watched.")
     assert found.stop is None
+
+
+def test_a_launch_that_is_refused_says_why() -> None:
+    before = living(state=RunState.RESTARTING, reason="The node refuses: no room. Make some.")
+    row = replace(before.records[1], attempt=before.records[1].attempt.model_copy(update={"state": "launching"}))
+    found = why(replace(before, records={1: row}), SEEN, NOW)
+    assert found.will == "Tries again to launch the attempt. The node refuses: no room. Make some."
+    assert found.stop == "vigil stop a"
