@@ -215,7 +215,9 @@ class Watch:
         parcel = await around.secrets.parcel(record.spec)
         try:
             reply, resolved = await act.launch(around.link, record, last.attempt, facts, parcel)
-        except (NodeUnfit, NotFound, InvalidInput) as error:
+        except StaleToken:
+            raise
+        except (CallRefused, NodeUnfit, NotFound, InvalidInput) as error:
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
         self._claimed_token = record.token
         if reply["given_up"]:
