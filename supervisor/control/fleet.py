@@ -24,7 +24,7 @@ from supervisor.control.watch import Watch
 from supervisor.control.written import last_of
 from supervisor.model.begin import UNSAID, Begin
 from supervisor.model.edit import Edited, SpecText
-from supervisor.model.errors import CallRefused, NodeUnfit, NodeUnreachable, NotFound
+from supervisor.model.errors import CallRefused, InvalidInput, NodeUnfit, NodeUnreachable, NotFound
 from supervisor.model.reading import parse_spec, unsupported
 from supervisor.model.run import ENDED, Call, Hold, Run, RunState
 from supervisor.model.settings import Settings
@@ -172,6 +172,11 @@ class Fleet(FleetNodes, FleetAdopting, FleetInsight):
             case "release":
                 record = await self.store.request(run_id, None, call=call, by=by, why=why, now=now, hold=None)
             case "start" | "stop" | "restart":
+                if at == "checkpoint" and record.spec.checkpoint is None:
+                    raise InvalidInput(
+                        f"at: checkpoint: the spec of {record.run.name} names no `checkpoint`, so none is ever seen.",
+                        remedy=f"Restart it now, or name where checkpoints appear: vigil edit {record.run.name}",
+                    )
                 text = await self._check_overrides(record, overrides or {})
                 if overrides and not anyway:
                     await vetting.check_point(
