@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from supervisor.control.recording import observation_of, read_recording
 from tests.e2e.conftest import Place
 from tests.e2e.daemon import Daemon, until
 from tests.e2e.receiver import SECRET, Receiver
+from tests.e2e.test_recording import vigil
 
 pytestmark = pytest.mark.lxc
 KEY = 'hf_Qz71+mWc/8Lr"5TvX0pN%eYb'
@@ -88,13 +90,25 @@ def answers(daemon: Daemon, name: str) -> dict[str, bytes]:
     no = daemon.run(name)["attempts"][-1]["no"]
     paths = [
         *("runs", f"runs/{name}", f"runs/{name}/events", f"runs/{name}/log?attempt={no}", f"runs/{name}/series"),
+        *(f"runs/{name}/spec", f"runs/{name}/why"),
         *("secrets", "events", "nodes", "nodes/box", f"runs/{name}/screen", "../../metrics", "../../openapi.json"),
     ]
     made = {path: daemon.checked(daemon.client.get(f"/api/v1/{path}")).content for path in paths}
     spec = daemon.run(name)["spec"] | {"name": "other"}
     made["consent"] = daemon.checked(daemon.client.post("/api/v1/runs?dry_run=true", json=spec)).content
+    made["export"] = exported(daemon, name)
     made["attach"] = daemon.checked(daemon.client.post(f"/api/v1/runs/{name}:attach", json={})).content
     return {f"{name}: {path}": content for path, content in made.items()}
+
+
+def exported(daemon: Daemon, name: str) -> bytes:
+    """Its recording, unpacked, with the log's bytes as they were."""
+    path = daemon.folder / f"{name}.zst"
+    vigil(daemon, "export", name, "-o", str(path))
+    entries = list(read_recording(path))
+    log = b"".join(observation_of(entry.data)[1].log.data for entry in entries if entry.kind == "observation")
+    assert log, "base64 would hide what is searched for"
+    return log + b"".join(repr(entry).encode() for entry in entries)
 
 
 def processes(name: str) -> dict[str, bytes]:
