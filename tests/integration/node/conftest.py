@@ -19,6 +19,15 @@ LinkMaker = Callable[..., Awaitable[Link]]
 SshdMaker = Callable[..., Sshd]
 
 
+@pytest.fixture(autouse=True)
+def nothing_kept_in_memory() -> Iterator[None]:
+    """Where a home takes no file the scripted probe is kept in /dev/shm: the next test must not find it there."""
+    kept = Path(f"/dev/shm/vigil-{os.getuid()}/probe-{scripted_probe().digest}.pyz")
+    kept.unlink(missing_ok=True)
+    yield
+    kept.unlink(missing_ok=True)
+
+
 @pytest.fixture
 def options(link_options: LinkOptions) -> LinkOptions:
     """Quick to retry, the scripted probe."""
