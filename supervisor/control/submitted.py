@@ -8,7 +8,6 @@ from supervisor.control.presets import own_presets
 from supervisor.model.errors import CallRefused, InvalidInput, NodeUnreachable, NotFound
 from supervisor.model.spec import Spec
 from supervisor.node.link import Link
-from supervisor.remedy.configuration import check_resume
 from supervisor.remedy.objections import object_to
 from supervisor.remedy.presets import with_preset
 from supervisor.remedy.settings import Configuration
@@ -25,5 +24,4 @@ async def submitted(spec: Spec, link: Link, data_folder: Path, *, must_read: boo
         text = await act.configuration_text(link, spec)
     filled = with_preset(spec, file_text=text, own=own_presets(data_folder, spec.preset))
     object_to(filled, Configuration.of(filled, text))
-    check_resume(filled)
     return filled, text

@@ -6,6 +6,7 @@ from difflib import unified_diff
 from pathlib import PurePosixPath
 from typing import Any
 
+from supervisor.model.errors import InvalidInput
 from supervisor.model.noun import Noun
 from supervisor.model.spec import ResumeByConfig, ResumeByEnv, Scalar, Spec
 from supervisor.remedy.commandline import Command, with_resume
@@ -92,12 +93,16 @@ def with_checkpoint(spec: Spec, configuration: Configuration, checkpoint: str | 
     return replace(configuration, command=with_resume(configuration.command, arguments, checkpoint))
 
 
-def check_resume(spec: Spec) -> None:
-    """InvalidInput where the command has no place for the spec's resume arguments: said before the run has progress to
-    lose."""
-    if isinstance(spec.resume, str) and spec.resume not in NO_ARGUMENTS:
-        folder = spec.checkpoint.path if spec.checkpoint else "."
+def no_way_in(spec: Spec) -> str | None:
+    """Why the spec's resume arguments would not reach the program, with what to do; None where they would."""
+    if not isinstance(spec.resume, str) or spec.resume in NO_ARGUMENTS:
+        return None
+    folder = spec.checkpoint.path if spec.checkpoint else "."
+    try:
         with_resume(spec.command, spec.resume, f"{folder}/CHECKPOINT")
+    except InvalidInput as error:
+        return f"{error.detail} {error.remedy}"
+    return None
 
 
 def configuration_of(

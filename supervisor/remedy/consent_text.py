@@ -7,7 +7,7 @@ from textwrap import wrap
 from supervisor.model.causes import Cause, Retry, catalogue
 from supervisor.model.code import Code
 from supervisor.model.spec import Action, ResumeByConfig, ResumeByEnv, Scalar, Spec
-from supervisor.remedy.configuration import Resolved
+from supervisor.remedy.configuration import Resolved, no_way_in
 from supervisor.remedy.knobs import KnobState
 
 MAX_COLUMNS = 100
@@ -219,6 +219,8 @@ def _resume(spec: Spec) -> str:
         return "the program finds its checkpoint itself"
     if recipe == "scratch":
         return "nothing: it may begin anew"
+    if (why := no_way_in(spec)) is not None:
+        return f"NOTHING, so it is not restarted without a person once it has made progress. {why}"
     return f"{recipe} is appended"
 
 

@@ -16,7 +16,7 @@ from supervisor.model.spec import Spec
 from supervisor.model.verdict import Verdict
 from supervisor.remedy.advice import advice
 from supervisor.remedy.budget import backoff, refusal
-from supervisor.remedy.configuration import configuration_of, with_checkpoint
+from supervisor.remedy.configuration import configuration_of, no_way_in, with_checkpoint
 from supervisor.remedy.context import RemedyContext
 from supervisor.remedy.correction import NUMERICS, Proposal, propose
 from supervisor.remedy.knobs import ladder
@@ -139,6 +139,8 @@ def _no_way(case: Case, checkpoints: Sequence[Checkpoint]) -> HoldRun | None:
         return HoldRun(
             sentence="The run has made progress and its spec has no `resume`, so it is not started anew by itself."
         )
+    if (why := no_way_in(spec)) is not None:
+        return HoldRun(sentence=f"The run has made progress, and its resume arguments have no way in. {why}")
     if checkpoints or spec.resume == "auto":
         return None
     if case.row.id == CORRUPT:
