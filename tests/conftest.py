@@ -142,6 +142,8 @@ def node_spec(
 
 def pytest_configure() -> None:
     """A terminated session still ends its containers and servers."""
+    # A shell's background job would hand its ignored SIGINT down to the programs that tests press Ctrl-C at.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

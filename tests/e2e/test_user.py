@@ -62,7 +62,7 @@ def test_a_run_of_a_user_without_rights(daemon: Daemon, user_place: Place, inner
     assert run["state"] == "stopped"
     assert run["link"]["ok"] is True
     assert place.run(["sh", "-c", f"kill -0 {pid} 2>/dev/null && echo alive"]) == ""
-    daemon.post("runs", place.spec("again", "--steps", "8", "--delay", "0.05"))
+    daemon.post("runs?fresh=true", place.spec("again", "--steps", "8", "--delay", "0.05"))
     assert daemon.ended("again")["state"] == "finished"
 
 
