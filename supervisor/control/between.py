@@ -160,7 +160,7 @@ def _code_before(record: RunRecord, attempt_no: int) -> Code:
 
 
 def found_started(record: RunRecord, last: AttemptRecord, now: datetime) -> Written:
-    """A launch that was to be given up had been carried out: it is an attempt that lives, and is stopped as one."""
+    """A launch that nobody had confirmed was carried out: the attempt lives, and is watched or stopped as any other."""
     attempt = last.attempt.model_copy(update={"state": "running", "started_at": now})
     row = replace(last, attempt=attempt)
     return written(record, with_attempt(record, row), now, row)

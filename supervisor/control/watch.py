@@ -218,6 +218,9 @@ class Watch:
         except StaleToken:
             raise
         except (CallRefused, NodeUnfit, NotFound, InvalidInput) as error:
+            if await self._began(record, last):
+                # Confirmed to nobody, but begun: what cannot be read any more could be read then.
+                return await self._apply(between.found_started(record, last, around.now()))
             return await self._apply(between.never_started(record, last, f"Not launched: {error}", around.now()))
         self._claimed_token = record.token
         if reply["given_up"]:
@@ -241,12 +244,10 @@ class Watch:
     async def _give_up_launch(self, record: RunRecord, last: AttemptRecord) -> float | None:
         """A stop came before the launch was confirmed: the node's tombstone makes sure that it never runs later."""
         await self._stop_on_node(record, last, "stopped before its launch was confirmed")
-        seen = await self._around.link.observe(self._observe_args(record, last, wait_s=0.0))
-        now = self._around.now()
-        if seen.started:
+        if await self._began(record, last):
             # It had started after all: from here on it is an attempt like any other, and is stopped as one.
-            return await self._apply(between.found_started(record, last, now))
-        return await self._apply(between.never_started(record, last, "stopped before it started", now))
+            return await self._apply(between.found_started(record, last, self._around.now()))
+        return await self._apply(between.never_started(record, last, "stopped before it started", self._around.now()))
 
     # --- an attempt lives -----------------------------------------------------------------------------------------
 
